@@ -45,7 +45,12 @@ HEAD_TRAITS: dict[str, dict[str, Any]] = {
     "biases": {"qkv_bias": True, "output_bias": True, "ffn_bias": True},
     "norms after blocks": {"post_norms": True, "norm_unit_offset": True, "head_norm": "rms"},
     "norms only after blocks": {"pre_norms": False, "post_norms": True, "head_norm": "rms_all"},
+    "norms after the blocks of one layer": {"layers": (Layer(pre_norms=False, post_norms=True), Layer())},
     "layer norm": {"norm": "layer", "post_norms": True},
+    "layer norm after the blocks of one layer": {
+        "norm": "layer",
+        "layers": (Layer(), Layer(pre_norms=False, post_norms=True)),
+    },
     "layer norm without bias": {"norm": "layer", "norm_bias": False, "tied_embedding": False},
     "parallel blocks": {"parallel_blocks": True, "residual_scale": 0.7},
     "parallel blocks with layer norm": {"parallel_blocks": True, "norm": "layer", "norm_bias": False},

@@ -87,6 +87,7 @@ class _GraphBuilder:
                 stored side by side.
         """
         prefix = "" if self.layer < 0 else f"layers.{self.layer}."
+        norms = [self.graph.nodes[source]["op"] for source in inputs[:1]]
         op = Op(
             name=prefix + name + parts_suffix(self.parts),
             kind=kind,
@@ -94,6 +95,7 @@ class _GraphBuilder:
             weights=tuple(prefix + weight for weight in weights),
             vectors=tuple(tuple(prefix + vector for vector in group) for group in vectors),
             parts=self.parts,
+            input_norm=norms[0].weights[0] if norms and norms[0].kind == "norm" else "",
         )
         self.graph.add_node(op.name, op=op)
         self.graph.add_edges_from((source, op.name) for source in inputs)
@@ -121,13 +123,13 @@ class _GraphBuilder:
     def add_input(self, block: str, *inputs: str) -> str:
         """Add the op that provides the input of a block, and return its full name.
 
-        This is a norm of the residual stream, or a copy if the model does not normalise the input.
+        This is a norm of the residual stream, or a copy if the layer does not normalise the input.
 
         Args:
             block: Name of the block: ``attention`` or ``mlp``.
             inputs: Full names of the ops that wrote the residual stream.
         """
-        if self.spec.pre_norms:
+        if self.spec.has_pre_norms(self.spec.layers[self.layer]):
             return self.add_norm(f"{block}_norm", *inputs)
         return self.add(f"{block}_input", "block_input", (), *inputs)
 
@@ -211,7 +213,7 @@ class _GraphBuilder:
         vectors = _biases(("router",), present=spec.experts.router_bias) + correction
         router = self.add("router", "router", ("router",), norm, vectors=vectors)
         gate_up = self.add("experts", "experts", inputs, norm, router, vectors=_biases(inputs, present=biased))
-        if spec.experts.shared_size and spec.post_norms:
+        if spec.experts.shared_size and spec.has_post_norms(spec.layers[self.layer]):
             raise WseBug(f"{spec.name}: no op adds up experts and a shared block before they are normalised")
         self._add_back("experts_down", "experts_down", ("experts.down",), gate_up, "post_mlp_norm", biased=biased)
         if spec.experts.shared_size:
@@ -228,7 +230,7 @@ class _GraphBuilder:
         """Add the last op of a block, which adds the output of the block to the residual stream.
 
         The op multiplies by the last weights of the block, such as the output projection of
-        attention. If the model normalises block outputs, a norm follows.
+        attention. If the layer normalises block outputs, a norm follows.
 
         Args:
             name: Name of the op within the layer.
@@ -245,7 +247,7 @@ class _GraphBuilder:
                 feed-forward block in parallel.
         """
         vectors = _biases(weights[-1:], present=biased and self.parts.first <= BLOCK.first)
-        if self.spec.post_norms:
+        if self.spec.has_post_norms(self.spec.layers[self.layer]):
             if self.spec.residual_scale != 1.0 or self.spec.parallel_blocks:
                 message = f"{self.spec.name}: no op scales normalised outputs of blocks, or adds those of parallel ones"
                 raise WseBug(message)

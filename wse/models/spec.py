@@ -23,6 +23,8 @@ class Layer:
         experts: Whether the feed-forward block is a mixture of experts.
         linear: Whether linear attention with a state of constant size replaces attention with a KV
             cache. The fields above except ``experts`` then have no meaning.
+        pre_norms, post_norms: Whether the inputs and the outputs of the layer's blocks are
+            normalised. None: as in the other layers (``ModelSpec.pre_norms`` and ``post_norms``).
     """
 
     rotary: bool = True
@@ -30,6 +32,8 @@ class Layer:
     chunk: int | None = None
     experts: bool = False
     linear: bool = False
+    pre_norms: bool | None = None
+    post_norms: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,9 +165,9 @@ class ModelSpec:
         norm: ``rms``, or ``layer``, which also subtracts the mean.
         norm_bias: Whether layer norms add a trained vector.
         norm_unit_offset: Whether gains are stored minus one.
-        pre_norms: Whether the input of a block is normalised.
+        pre_norms: Whether the input of a block is normalised, unless its layer specifies it.
         post_norms: Whether the output of a block is normalised before it is added to the residual
-            stream.
+            stream, unless its layer specifies it.
         residual_scale: Factor applied to the output of a block before it is added to the residual
             stream.
         parallel_blocks: Whether attention and feed-forward block of a layer read the same residual
@@ -249,6 +253,14 @@ class ModelSpec:
     def key_size(self) -> int:
         """Number of key values per token in a layer, for all KV heads together."""
         return self.kv_head_count * self.head_size
+
+    def has_pre_norms(self, layer: Layer) -> bool:
+        """Return whether the inputs of a layer's blocks are normalised."""
+        return self.pre_norms if layer.pre_norms is None else layer.pre_norms
+
+    def has_post_norms(self, layer: Layer) -> bool:
+        """Return whether the outputs of a layer's blocks are normalised."""
+        return self.post_norms if layer.post_norms is None else layer.post_norms
 
     def rope_of(self, layer: Layer) -> Rope | None:
         """Return the rotary position embeddings of a layer, or None if the layer has none."""

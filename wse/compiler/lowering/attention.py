@@ -178,7 +178,7 @@ def output(c: Context, op: Op) -> None:
         stride = 2 * (H + Hk) * F
         gate = SymAddress(buffer=c.temp("qkv", c.tokens * stride, "acc"), offset=stride - H * F)
         apply_gate(c, attended, gate, n=H * F, stride=stride, gates=H * F)
-    project_to_stream(c, attended, op.weights[0], H * F, bias=biased, column_range=c.cut.attention)
+    project_to_stream(c, op, attended, H * F, bias=biased, column_range=c.cut.attention)
 
 
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:

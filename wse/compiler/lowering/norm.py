@@ -56,13 +56,13 @@ def post_norm(c: Context, op: Op) -> None:
     c.builder.compute("add", x=c.stream, addend=output, n=n)
 
 
-def rms_eps(c: Context, size: int) -> dict[str, int]:
+def rms_eps(c: Context, size: int, eps: float | None = None) -> dict[str, int]:
     """Return the kernel operands ``size`` and ``eps_atto`` for a norm over ``size`` features.
 
-    ``eps_atto`` is the epsilon of the model's norms (a small number that avoids division by zero),
-    in units of 1e-18.
+    ``eps_atto`` is the epsilon of the norm (a small number that avoids division by zero), in units
+    of 1e-18. By default, it is the epsilon of the model's norms.
     """
-    return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
+    return {"size": size, "eps_atto": round((c.spec.norm_eps if eps is None else eps) * ATTO)}
 
 
 def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:

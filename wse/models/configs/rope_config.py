@@ -120,6 +120,19 @@ def read_ropes(
     return full, window.rope
 
 
+def disables_rope(config: ConfigReader) -> bool:
+    """Return whether a config states that no layer has rotary position embeddings.
+
+    Such a config states null as the base or as the type of the rotary embeddings.
+    """
+    table = rope_table(config)
+    base_reader = table if table.is_stated("rope_theta") else config
+    return any(
+        reader.is_stated(key) and not reader.has_value(key)
+        for reader, key in ((base_reader, "rope_theta"), (table, "rope_type"))
+    )
+
+
 def _rope(
     config: ConfigReader,
     table: ConfigReader,

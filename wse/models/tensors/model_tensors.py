@@ -97,15 +97,17 @@ def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
         attention = linear_attention_shapes(spec, spec.linear)
     else:
         attention = attention_shapes(spec) if spec.latent is None else latent_attention_shapes(spec, spec.latent)
-    shapes = _input_norm(spec, "attention_norm") | attention
-    if spec.post_norms:
+    shapes = _norm(spec, "attention_norm") if spec.has_pre_norms(layer) else {}
+    shapes |= attention
+    if spec.has_post_norms(layer):
         shapes |= _norm(spec, "post_attention_norm")
-    shapes |= _input_norm(spec, "mlp_norm")
+    if spec.has_pre_norms(layer):
+        shapes |= _norm(spec, "mlp_norm")
     if layer.experts and spec.experts is not None:
         shapes |= expert_shapes(spec, spec.experts)
     else:
         shapes |= feed_forward_shapes(spec, "", spec.ffn_size)
-    if spec.post_norms:
+    if spec.has_post_norms(layer):
         shapes |= _norm(spec, "post_mlp_norm")
     return shapes
 
@@ -179,11 +181,6 @@ def _norm(spec: ModelSpec, name: str) -> Shapes:
     """Return the shape of a norm's gain and, if it has one, of its bias, keyed by name."""
     size = (spec.hidden_size,)
     return {name: size, f"{name}_bias": size} if spec.has_norm_bias else {name: size}
-
-
-def _input_norm(spec: ModelSpec, name: str) -> Shapes:
-    """Return the tensor shapes of the norm of a block's input; empty if there is none."""
-    return _norm(spec, name) if spec.pre_norms else {}
 
 
 def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bool = True) -> int:

@@ -20,8 +20,8 @@ from wse.program.program import FREQUENCIES, ORDINALS, TIMES, WINDOW_FREQUENCIES
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile
 
-NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
-"""For ops whose norm may be applied after their products, the name of that norm."""
+WITH_NORM_PRODUCTS = ("qkv", "gate_up")
+"""Kinds of ops to whose products the norm of their input may be applied, instead of to the input."""
 
 
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
@@ -68,15 +68,15 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     Returns:
         A list with the tile; an empty list for ops that do not follow such a norm.
     """
-    if op.kind not in NORM_OF or not spec.pre_norms:
+    if op.kind not in WITH_NORM_PRODUCTS or not op.input_norm:
         return []
-    norm, over_columns = NORM_OF[op.kind], [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]
+    over_columns = [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]
     parts = [
-        part_of(f"{name}{TIMES}{vector}", None, outputs)
-        for vector in (norm, f"{norm}_bias")[: 1 + spec.has_norm_bias]
+        part_of(f"{name}{TIMES}{vector.rpartition('.')[2]}", None, outputs)
+        for vector in (op.input_norm, f"{op.input_norm}_bias")[: 1 + spec.has_norm_bias]
         for name, outputs in zip(op.weights, over_columns, strict=True)
     ]
-    return [tile_of(parts, view="f32", name=norm_products_name(f"layers.{op.layer}.{norm}"))]
+    return [tile_of(parts, view="f32", name=norm_products_name(op.input_norm))]
 
 
 def norm_products_name(norm: str) -> str:
