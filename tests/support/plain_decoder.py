@@ -94,7 +94,7 @@ def plain_logits(
         if layer.linear:
             added = _linear_attention(spec, of, normed, report)
         elif spec.latent is None:
-            added = _attention(spec, layer, of, normed, report)
+            added = _attention(spec.with_heads_of(layer), layer, of, normed, report)
         else:
             added = latent_attention(spec, of, partial(_rotated, spec.rope_of(layer)), normed)
         post_norms = ("post_attention_norm", "post_mlp_norm") if spec.has_post_norms(layer) else ("", "")
@@ -107,6 +107,9 @@ def plain_logits(
             back = "shared_down"
         added = feed_forward(spec, of, normed, report)
         x = _add_to_residual(spec, of, (back, post_norms[1]), x, added, report)
+        if spec.stream_scale:
+            x = x * of("stream_scale")
+            report("stream_scale", x)
     normed = _norm(spec, w, "final_norm", x)
     on_result("final_norm", normed)
     outputs = normed @ w("embedding" if spec.tied_embedding else "head").T + (w("head_bias") if spec.head_bias else 0.0)
@@ -161,7 +164,7 @@ def _rotated(rope: Rope, x: F64) -> F64:
 
 def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, report: OnResult) -> F64:
     tokens, rope = len(x), spec.rope_of(layer)
-    q, k, v = (_linear(w, name, x, bias=spec.qkv_bias) for name in "qkv")
+    q, k, v = (_linear(w, name, x, bias=spec.qkv_bias) for name in ("qkk" if spec.keys_as_values else "qkv"))
     if spec.head_norm == "rms_all":
         offset = float(spec.norm_unit_offset)
         q, k = (_rms(heads, spec.norm_eps) * (w(f"{name}_norm") + offset) for name, heads in (("q", q), ("k", k)))
@@ -169,6 +172,8 @@ def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, r
     if spec.head_norm == "rms":
         offset = float(spec.norm_unit_offset)
         q, k = (_rms(heads, spec.norm_eps) * (w(f"{name}_norm") + offset) for name, heads in (("q", q), ("k", k)))
+    if spec.value_norm:
+        v = _rms(v, spec.norm_eps)
     if rope is not None:
         q, k = _rotated(rope, q), _rotated(rope, k)
         if spec.head_norm == "l2":

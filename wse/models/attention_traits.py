@@ -24,6 +24,19 @@ class Rope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeadShape:
+    """Number and size of KV heads.
+
+    Attributes:
+        kv_count: Number of KV heads.
+        size: Features per head.
+    """
+
+    kv_count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
     """Factor by which attention queries are multiplied, which grows with the token's position.
 

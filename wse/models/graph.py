@@ -13,6 +13,9 @@ from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, WHOLE, Parts
 
 Names = tuple[str, ...]
 
+OF_HEADS = ("qkv", "attention", "output")
+"""Kinds of ops that process the heads of standard attention."""
+
 PartsOfLayers = tuple[tuple[Parts, ...], ...]
 """For each layer, the groups of parts that are placed together, in order."""
 
@@ -88,6 +91,7 @@ class _GraphBuilder:
         """
         prefix = "" if self.layer < 0 else f"layers.{self.layer}."
         norms = [self.graph.nodes[source]["op"] for source in inputs[:1]]
+        has_window = self.layer >= 0 and self.spec.layers[self.layer].window is not None
         op = Op(
             name=prefix + name + parts_suffix(self.parts),
             kind=kind,
@@ -96,6 +100,7 @@ class _GraphBuilder:
             vectors=tuple(tuple(prefix + vector for vector in group) for group in vectors),
             parts=self.parts,
             input_norm=norms[0].weights[0] if norms and norms[0].kind == "norm" else "",
+            windowed=has_window and self.spec.window_heads is not None and kind in OF_HEADS,
         )
         self.graph.add_node(op.name, op=op)
         self.graph.add_edges_from((source, op.name) for source in inputs)
@@ -118,6 +123,9 @@ class _GraphBuilder:
             self.add_experts()
         else:
             self.add_feed_forward()
+        if self.spec.stream_scale and parts.block.last == BLOCK.last:
+            scale = self.add("stream_scale", "stream_scale", (), *self.stream, vectors=(("stream_scale",),))
+            self.stream = (scale,)
         self.parts = ATTENTION
 
     def add_input(self, block: str, *inputs: str) -> str:
@@ -139,8 +147,9 @@ class _GraphBuilder:
 
     def add_attention(self) -> None:
         """Add the ops of standard attention, which caches keys and values for each KV head."""
-        spec = self.spec
-        projections = ("q", "k", "v", "q_gate") if spec.attention_gate else ("q", "k", "v")
+        spec = self.spec.with_heads_of(self.spec.layers[self.layer])
+        values, gates = () if spec.keys_as_values else ("v",), ("q_gate",) if spec.attention_gate else ()
+        projections = ("q", "k", *values, *gates)
         norm = self.add_input("attention", *self.stream)
         gains = (("q_norm",), ("k_norm",)) if spec.has_head_gains else ()
         qkv = self.add("qkv", "qkv", projections, norm, vectors=_biases(projections, present=spec.qkv_bias) + gains)

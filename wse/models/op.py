@@ -31,6 +31,8 @@ class Op:
             which the feed-forward features are divided.
         input_norm: Name of the gain of the norm that computes its input; "" if its input is not
             normalised.
+        windowed: Whether the op processes the heads of a layer with a sliding window, and these
+            differ from the heads of other layers.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Op:
     vectors: tuple[tuple[str, ...], ...] = ()
     parts: Parts = ATTENTION
     input_norm: str = ""
+    windowed: bool = False
 
     def in_layer(self, layer: int) -> Op:
         """Return a copy of this op for another layer.
@@ -56,6 +59,7 @@ class Op:
             vectors=tuple(tuple(name_in_layer(name, layer) for name in group) for group in self.vectors),
             parts=self.parts,
             input_norm=name_in_layer(self.input_norm, layer),
+            windowed=self.windowed,
         )
 
 
