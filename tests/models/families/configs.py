@@ -34,8 +34,9 @@ def old_and_new(name: str) -> tuple[Config, Config]:
 
 def older(new: Config, dropped: set[str]) -> Config:
     """Return a config of transformers 5 as transformers 4 writes it, without the keys in `dropped`."""
+    rope = {} if "rope_parameters" in dropped else older_rope(new.get("rope_parameters", {}))
     kept = {key: value for key, value in new.items() if key not in NEW_KEYS | dropped}
-    return kept | {"torch_dtype": new["dtype"]} | older_rope(new.get("rope_parameters", {}))
+    return kept | {"torch_dtype": new["dtype"]} | rope
 
 
 GEMMA3: Config = {
