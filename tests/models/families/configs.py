@@ -70,6 +70,17 @@ QWEN3_5: Config = {
 }
 """Qwen3.5 with experts and with its vision model."""
 
+GEMMA4: Config = {
+    "model_type": "gemma4",
+    "architectures": ["Gemma4ForConditionalGeneration"],
+    "vision_config": {"hidden_size": 3},
+    "audio_config": None,
+    "image_token_id": 10,
+    "tie_word_embeddings": True,
+    "text_config": CONFIGS["gemma4"],
+}
+"""Gemma 4 with its vision model."""
+
 LLAMA4: Config = {
     "model_type": "llama4",
     "architectures": ["Llama4ForConditionalGeneration"],

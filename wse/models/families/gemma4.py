@@ -123,38 +123,54 @@ def _require_supported(config: ConfigReader) -> None:
 def _full_heads(config: ConfigReader, layers: tuple[Layer, ...], window_heads: Heads) -> Heads:
     """Return the heads of layers with full attention.
 
-    transformers writes the table ``per_layer_config``, which contains the same settings for each
-    of these layers. Published configs have ``global_head_dim`` and ``num_global_key_value_heads``
-    instead. The latter applies only if keys are also values.
+    Published configs have the keys ``global_head_dim`` and ``num_global_key_value_heads``. The
+    latter applies only if keys are also values. transformers writes the table ``per_layer_config``
+    instead.
 
     Args:
         config: Reader of the model's config.
         layers: The layers of the model.
         window_heads: Heads of layers with a sliding window.
+
+    Raises:
+        BadModel: A value is impossible, or layers with full attention have different heads.
     """
-    size_key, count_key, reader = "global_head_dim", "num_global_key_value_heads", config
-    by_layer, has_own_count = config.table("per_layer_config"), config.flag("attention_k_eq_v", default=False)
-    if by_layer is not None:
-        full_layers = [str(index) for index, layer in enumerate(layers) if layer.window is None]
-        tables = [by_layer.table(key) or ConfigReader(config.path, {}) for key in full_layers]
-        if sorted(by_layer.keys()) != sorted(full_layers) or any(
-            by_layer.value(key) != by_layer.value(full_layers[0]) for key in full_layers
-        ):
-            config.refuse(
-                "per_layer_config",
-                config.value("per_layer_config"),
-                "give all layers of full_attention the same settings, and no others",
-            )
-        reader, size_key, count_key, has_own_count = tables[0], "head_dim", "num_key_value_heads", True
-    unstated_size = 512 if by_layer is None else window_heads.size
-    size, count = reader.integer(size_key, 2, WIDEST, default=unstated_size), window_heads.kv_count
-    stated_count = reader.integer(count_key, 1, MAX_HEADS, default=count)
-    count = stated_count if has_own_count else count
+    count_key, count = "num_global_key_value_heads", window_heads.kv_count
+    stated_count = config.integer(count_key, 1, MAX_HEADS, default=count)
+    size_key, size = "global_head_dim", config.integer("global_head_dim", 2, WIDEST, default=512)
+    if config.flag("attention_k_eq_v", default=False):
+        count = stated_count
+    if (table := _settings_of_full_layers(config, layers)) is not None:
+        count_key, count = (
+            "num_key_value_heads",
+            table.integer("num_key_value_heads", 1, MAX_HEADS, window_heads.kv_count),
+        )
+        size_key, size = "head_dim", table.integer("head_dim", 2, WIDEST, window_heads.size)
+        table.finish(())
+    reader = config if table is None else table
     if window_heads.count % count:
         reader.refuse(count_key, count, f"give a divisor of num_attention_heads = {window_heads.count}")
     if size % 2:
         reader.refuse(size_key, size, "rotary positions pair features of a head: give an even size")
     return Heads(count=window_heads.count, kv_count=count, size=size)
+
+
+def _settings_of_full_layers(config: ConfigReader, layers: tuple[Layer, ...]) -> ConfigReader | None:
+    """Return the settings that ``per_layer_config`` has for layers with full attention, None without it.
+
+    Raises:
+        BadModel: The table has different settings for these layers, or settings for other layers.
+    """
+    table = config.table("per_layer_config")
+    if table is None:
+        return None
+    full_layers = [str(index) for index, layer in enumerate(layers) if layer.window is None]
+    settings = [table.table(key) for key in full_layers]
+    first, values = settings[0], [table.value(key) for key in full_layers]
+    if first is None or sorted(table.keys()) != sorted(full_layers) or any(value != values[0] for value in values):
+        remedy = "give all layers of full_attention the same settings, and no others"
+        config.refuse("per_layer_config", config.value("per_layer_config"), remedy)
+    return first
 
 
 FAMILY: Final = Family(
