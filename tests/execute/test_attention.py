@@ -21,7 +21,7 @@ from wse.compiler.options import BASELINE, DECODE, MESH_GEMM, MESH_GEMM_OWN, OPT
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import fits
 from wse.errors import BadInput, WseBug
-from wse.models.attention_traits import Latent, PositionScale, Rope
+from wse.models.attention_traits import HeadShape, Latent, PositionScale, Rope
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec
 from wse.program.program import Program
@@ -45,7 +45,12 @@ HEAD_TRAITS: dict[str, dict[str, Any]] = {
     "biases": {"qkv_bias": True, "output_bias": True, "ffn_bias": True},
     "norms after blocks": {"post_norms": True, "norm_unit_offset": True, "head_norm": "rms"},
     "norms only after blocks": {"pre_norms": False, "post_norms": True, "head_norm": "rms_all"},
+    "norms after the blocks of one layer": {"layers": (Layer(pre_norms=False, post_norms=True), Layer())},
     "layer norm": {"norm": "layer", "post_norms": True},
+    "layer norm after the blocks of one layer": {
+        "norm": "layer",
+        "layers": (Layer(), Layer(pre_norms=False, post_norms=True)),
+    },
     "layer norm without bias": {"norm": "layer", "norm_bias": False, "tied_embedding": False},
     "parallel blocks": {"parallel_blocks": True, "residual_scale": 0.7},
     "parallel blocks with layer norm": {"parallel_blocks": True, "norm": "layer", "norm_bias": False},
@@ -63,6 +68,18 @@ HEAD_TRAITS: dict[str, dict[str, Any]] = {
         "layers": (Layer(window=4), Layer()),
         "window_rope": Rope(frequencies=plain_rope(6, 1e2).frequencies, multiplier=1.5),
     },
+    "other heads in windows": {
+        "layers": (Layer(window=4), Layer()),
+        "window_heads": HeadShape(kv_count=2, size=10),
+        "window_rope": plain_rope(10, 1e2),
+        "head_norm": "rms",
+    },
+    "values are keys": {"keys_as_values": True, "value_norm": True, "head_norm": "rms"},
+    "values are keys, with biases": {"keys_as_values": True, "qkv_bias": True},
+    "gated results, values are keys": {"keys_as_values": True, "attention_gate": True},
+    "norm of values": {"value_norm": True},
+    "scaled layers": {"stream_scale": True},
+    "scaled layers, norms after blocks": {"stream_scale": True, "post_norms": True},
     "capped logits": {"logit_cap": 0.5},
     "queries scaled by position": {
         "layers": (Layer(), Layer(rotary=False)),

@@ -20,7 +20,10 @@ from wse_mappings.cuts.expert_groups import DEDICATED
 DATA = Path(__file__).parents[1] / "data"
 GOLDENS = DATA / "families"
 NAMES = sorted(path.stem for path in GOLDENS.glob("*.json"))
-MIXTURES = [name for name in NAMES if "expert" in (GOLDENS / f"{name}.json").read_text(encoding="utf-8")]
+NO_EXPERTS = '_experts": null'
+MIXTURES = [
+    name for name in NAMES if "expert" in (GOLDENS / f"{name}.json").read_text(encoding="utf-8").replace(NO_EXPERTS, "")
+]
 MACHINES: dict[str, dict[str, Any]] = {
     "5x5": {"mesh": (5, 5)},
     "two wafers of 3x3, baseline": {"mesh": (3, 3), "wafers": 2, "mapping": "pipeline", "schedule": BASELINE},

@@ -74,6 +74,17 @@ def test_linear_attention_follows_arithmetic_by_hand() -> None:
     assert on_eight.user_cache_bytes(1600) == pytest.approx(1600 * 12 * 2 * 2 * 256 * 2 * 4 + state)
 
 
+def test_other_heads_in_windows_follow_arithmetic_by_hand() -> None:
+    """Gemma 4: 10 layers have 4 KV heads of 512 features; 50 layers have 16 of 256 features and windows of 1,024."""
+    full, windows = 10 * 2 * 4 * 512 * 2, 50 * 2 * 16 * 256 * 2  # bytes per token
+    pass_ = roofline("gemma-4-31b", "bfloat16", Tokens(users=4, new=1, context=2000))
+    assert pass_.cache_s * 3.35e12 == pytest.approx(4 * (2000 * full + 1024 * windows))
+    assert pass_.row_s * 989e12 == pytest.approx(4 * 4 * 32 * (10 * 2000 * 512 + 50 * 1024 * 256))
+    on_eight = server("gemma-4-31b", "bfloat16", 8)
+    assert on_eight.kv_bytes_per_token == 2 * full + windows  # two GPUs store the same KV head of full attention
+    assert on_eight.user_cache_bytes(1600) == 1600 * 2 * full + 1024 * windows
+
+
 def test_verified_tokens_all_have_logits() -> None:
     prompt, verified = (Tokens(users=2, new=5, context=100, outputs=outputs) for outputs in (1, 5))
     more = (

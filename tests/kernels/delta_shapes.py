@@ -25,6 +25,7 @@ def random_operands(kernel: str, size: dict[str, int], rows: int, rng: np.random
         "C": -(-channels // rows),
         "F": -(-D // int(rng.integers(1, 4))),
         "stride": 2 * size["Hk"] * D + 3 * channels,
+        "max_strength": int(rng.integers(1, 3)),
     }
 
 

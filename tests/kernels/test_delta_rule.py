@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from tests.kernels.helpers import lay_out
-from wse_kernels.operands.delta import ConvolutionShape, ConvolutionTensors, DeltaShape, DeltaTensors, StateSlice
+from wse_kernels.operands.delta import (
+    ConvolutionShape,
+    ConvolutionTensors,
+    DeltaInputs,
+    DeltaShape,
+    DeltaTensors,
+    StateSlice,
+)
 from wse_kernels.oracle import delta_rule
 from wse_kernels.oracle.memory import Pe
 
@@ -16,14 +23,14 @@ STRIDE, TOKENS = CHANNELS + H * V + 2 * H, 7
 TYPES = dict.fromkeys(("act", "wgt", "acc", "f32"), "float32")
 
 
-def recurrence(x: Any, taps: Any, decay: Any) -> Any:
+def recurrence(x: Any, taps: Any, decay: Any, max_strength: int) -> Any:
     """Return the results ``[tokens, H, V]`` in float64, with the state as a plain matrix."""
     history = np.concatenate([np.zeros((TAPS - 1, CHANNELS)), x[:, :CHANNELS]])
     mixed = sum(taps[j] * history[j : j + len(x)] for j in range(TAPS))
     q, k, v = np.split(mixed / (1 + np.exp(-mixed)), [HK * D, 2 * HK * D], axis=1)
     q, k = (np.repeat(part.reshape(-1, HK, D), G, axis=1) for part in (q, k))
     q, k = (part / np.sqrt((part * part).sum(axis=-1, keepdims=True) + 1e-6) for part in (q, k))
-    strength, decays = 1 / (1 + np.exp(-x[:, -2 * H : -H])), x[:, -H:] + decay[1]
+    strength, decays = max_strength / (1 + np.exp(-x[:, -2 * H : -H])), x[:, -H:] + decay[1]
     factors = np.exp(-np.exp(decay[0]) * np.logaddexp(0, decays))
     state, out = np.zeros((H, D, V)), []
     for t in range(len(x)):
@@ -35,8 +42,8 @@ def recurrence(x: Any, taps: Any, decay: Any) -> Any:
 
 
 @pytest.mark.parametrize("blocks", [(1,) * TOKENS, (3, 3, 1), (TOKENS,)], ids=str)
-@pytest.mark.parametrize("rows", [1, 4, 15, 40])
-def test_a_column_of_pes_computes_the_recurrence(rows: int, blocks: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("rows", "max_strength"), [(1, 1), (4, 2), (15, 1), (40, 2)])
+def test_a_column_of_pes_computes_the_recurrence(rows: int, max_strength: int, blocks: tuple[int, ...]) -> None:
     rng = np.random.default_rng(rows)
     x, taps, decay = rng.normal(size=(TOKENS, STRIDE)), rng.normal(size=(TAPS, CHANNELS)), rng.normal(size=(2, H))
     K = -(-D // rows)
@@ -79,11 +86,10 @@ def test_a_column_of_pes_computes_the_recurrence(rows: int, blocks: tuple[int, .
             pe.write("f32", address["sums"], total)
             gates = address["x"] + CHANNELS
             tensors = {name: address[name] for name in ("decay", "keys", "sums", "state", "out", "scratch")}
-            delta_rule.delta_update(
-                pe, ctl, DeltaTensors(inputs=gates + H * V, gates=gates, **tensors), shape, part, STRIDE
-            )
+            at_update = DeltaTensors(inputs=gates + H * V, gates=gates, **tensors)
+            delta_rule.delta_update(pe, ctl, at_update, shape, part, DeltaInputs(STRIDE, max_strength))
         results = [pe.read("act", address["out"], M, H, V) for pe in pes]
         assert all(np.array_equal(results[0], other) for other in results)
         found.append(results[0])
         first += M
-    np.testing.assert_allclose(np.concatenate(found), recurrence(x, taps, decay), rtol=2e-4, atol=2e-5)
+    np.testing.assert_allclose(np.concatenate(found), recurrence(x, taps, decay, max_strength), rtol=2e-4, atol=2e-5)

@@ -21,6 +21,8 @@ from wse.compiler.search.reduced import min_bytes
 from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.tile_sizes import WITHOUT_TILES, size_tiles
 from wse.compiler.strategies import layers_of_regions
+from wse.models.attention_traits import HeadShape
+from wse.models.configs.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec, Packing
 from wse.studies.results.sram import users_at
 from wse_mappings.regions.layout import Layout
@@ -29,10 +31,21 @@ from wse_mappings.regions.region_shapes import fullest_bytes
 OPTIONS = region_options(mapping="pipeline", dtype="float16", context=40, prompt_tokens=(9,), capacity=REPORT)
 CHOICE = Choice(bands=2, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
 WINDOWED = replace(tiny_spec(layers=12), layers=(Layer(window=4), Layer()) * 6)
+WINDOW_HEADS = replace(
+    WINDOWED,
+    window_heads=HeadShape(kv_count=3, size=10),
+    window_rope=plain_rope(10, 1e2),
+    keys_as_values=True,
+    value_norm=True,
+    head_norm="rms",
+    stream_scale=True,
+)
 SPECS = {
     "dense": tiny_spec(layers=8),
     "untied": tiny_spec(layers=8, tied=False),
     "two kinds": WINDOWED,
+    "heads of windows": WINDOW_HEADS,
+    "norms of layers": replace(WINDOWED, layers=(Layer(pre_norms=False, post_norms=True), Layer()) * 6),
     "mixture": mixture_spec(MIXTURES["shared"], layers=8),
     "latent": latent_spec(layers=6),
     "linear": replace(linear_spec(), layers=(Layer(linear=True), Layer()) * 6),
@@ -63,6 +76,9 @@ def check_bytes(name: str, options: Options, choice: Choice = CHOICE, sram_bytes
         ("dense", "int4", 2, 0, 49_152),
         ("untied", "float16", 2, 0, 49_152),
         ("two kinds", "float16", 4, 0, 49_152),
+        ("heads of windows", "float16", 4, 0, 49_152),
+        ("heads of windows", "int4", 3, 4, 49_152),
+        ("norms of layers", "float16", 1, 0, 49_152),
         ("mixture", "int4", 1, 0, 49_152),
         ("latent", "float16", 1, 0, 49_152),
         ("linear", "int4", 1, 0, 49_152),
@@ -81,9 +97,15 @@ def test_bytes_and_cycles_are_those_of_the_full_program(
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int4"])
-def test_lower_bound_of_a_layout_is_at_most_the_bytes_of_many_kv_caches(dtype: str) -> None:
+@pytest.mark.parametrize("window_heads", [None, HeadShape(kv_count=2, size=12)], ids=str)
+def test_lower_bound_of_a_layout_is_at_most_the_bytes_of_many_kv_caches(
+    window_heads: HeadShape | None, dtype: str
+) -> None:
     """Rows store one or two of 192 features of a weight matrix, but equal numbers of KV-cache entries."""
     spec, machine = tiny_spec(hidden=192, heads=4, kv_heads=4, head_size=8, ffn=320), wafer(180, 13, 1 << 22)
+    if window_heads is not None:
+        layers = (Layer(window=2000), Layer())
+        spec = replace(spec, layers=layers, window_heads=window_heads, window_rope=plain_rope(12, 1e2))
     options = replace(OPTIONS, mapping="bands", dtype=dtype, activations="float16", context=1800, cache_tokens=360_000)
     reduced_state = reduced_model(spec, machine, SOFTWARE, options, replace(CHOICE, bands=1)).allocate()
     demand, layout = demand_of(spec, machine, options), Layout("bands", 1, 2)
@@ -152,6 +174,7 @@ TILE_SIZES_OPTIONS = region_options(
 TILE_SIZES_CHOICE = Choice(bands=2, per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=5, block_parts=2)
 TILE_SIZES_SPECS = {
     "dense": tiny_spec(layers=7),
+    "heads of windows": WINDOW_HEADS,
     "mixture": mixture_spec(MIXTURES["shared"], layers=5),
     "latent": latent_spec(layers=6),
 }
@@ -164,7 +187,9 @@ def request_of(spec: ModelSpec, dtype: str) -> tuple[Options, Choice]:
     return options, replace(TILE_SIZES_CHOICE, rewrites=rewrites_of(spec, options))
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("dense", "float16"), ("mixture", "int4"), ("latent", "int4")])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("dense", "float16"), ("heads of windows", "int4"), ("mixture", "int4"), ("latent", "int4")]
+)
 def test_sizes_equal_those_of_tiles_in_order(name: str, dtype: str) -> None:
     state = partition(
         first_state(TILE_SIZES_SPECS[name], wafer(12, 13), SOFTWARE, *request_of(TILE_SIZES_SPECS[name], dtype))

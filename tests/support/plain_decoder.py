@@ -89,25 +89,27 @@ def plain_logits(
             on_result(f"layers.{index}.{name}", values)
 
         source = x
-        normed = _norm(spec, of, "attention_norm", x) if spec.pre_norms else x
+        normed = _norm(spec, of, "attention_norm", x) if spec.has_pre_norms(layer) else x
         report("attention_norm", normed)
         if layer.linear:
             added = _linear_attention(spec, of, normed, report)
         elif spec.latent is None:
-            added = _attention(spec, layer, of, normed, report)
+            added = _attention(spec.with_heads_of(layer), layer, of, normed, report)
         else:
             added = latent_attention(spec, of, partial(_rotated, spec.rope_of(layer)), normed)
-        x = _add_to_residual(
-            spec, of, ("delta_output" if layer.linear else "output", "post_attention_norm"), x, added, report
-        )
+        post_norms = ("post_attention_norm", "post_mlp_norm") if spec.has_post_norms(layer) else ("", "")
+        x = _add_to_residual(spec, of, ("delta_output" if layer.linear else "output", post_norms[0]), x, added, report)
         source = source if spec.parallel_blocks else x
-        normed = _norm(spec, of, "mlp_norm", source) if spec.pre_norms else source
+        normed = _norm(spec, of, "mlp_norm", source) if spec.has_pre_norms(layer) else source
         report("mlp_norm", normed)
         feed_forward, back = (_mixture, "experts_down") if layer.experts else (_feed_forward, "down")
         if layer.experts and spec.experts is not None and spec.experts.shared_size:
             back = "shared_down"
         added = feed_forward(spec, of, normed, report)
-        x = _add_to_residual(spec, of, (back, "post_mlp_norm"), x, added, report)
+        x = _add_to_residual(spec, of, (back, post_norms[1]), x, added, report)
+        if spec.stream_scale:
+            x = x * of("stream_scale")
+            report("stream_scale", x)
     normed = _norm(spec, w, "final_norm", x)
     on_result("final_norm", normed)
     outputs = normed @ w("embedding" if spec.tied_embedding else "head").T + (w("head_bias") if spec.head_bias else 0.0)
@@ -119,9 +121,9 @@ def plain_logits(
 def _add_to_residual(
     spec: ModelSpec, w: Callable[[str], F64], ops: tuple[str, str], x: F64, added: F64, report: OnResult
 ) -> F64:
-    """Add the output of a block to the residual stream; ``ops`` are the names of the projection and the post-norm."""
+    """Add the output of a block to the residual stream; ``ops`` are the projection and the post-norm, "" if none."""
     projected, post = ops
-    if not spec.post_norms:
+    if not post:
         report(projected, x + spec.residual_scale * added)
         return x + spec.residual_scale * added
     report(projected, added)
@@ -162,7 +164,7 @@ def _rotated(rope: Rope, x: F64) -> F64:
 
 def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, report: OnResult) -> F64:
     tokens, rope = len(x), spec.rope_of(layer)
-    q, k, v = (_linear(w, name, x, bias=spec.qkv_bias) for name in "qkv")
+    q, k, v = (_linear(w, name, x, bias=spec.qkv_bias) for name in ("qkk" if spec.keys_as_values else "qkv"))
     if spec.head_norm == "rms_all":
         offset = float(spec.norm_unit_offset)
         q, k = (_rms(heads, spec.norm_eps) * (w(f"{name}_norm") + offset) for name, heads in (("q", q), ("k", k)))
@@ -170,6 +172,8 @@ def _attention(spec: ModelSpec, layer: Layer, w: Callable[[str], F64], x: F64, r
     if spec.head_norm == "rms":
         offset = float(spec.norm_unit_offset)
         q, k = (_rms(heads, spec.norm_eps) * (w(f"{name}_norm") + offset) for name, heads in (("q", q), ("k", k)))
+    if spec.value_norm:
+        v = _rms(v, spec.norm_eps)
     if rope is not None:
         q, k = _rotated(rope, q), _rotated(rope, k)
         if spec.head_norm == "l2":
@@ -211,7 +215,7 @@ def _linear_attention(spec: ModelSpec, w: Callable[[str], F64], x: F64, report: 
         parts[name] = activated("silu", mixed).reshape(tokens, heads, -1)
     q, k = (np.repeat(parts[name], sizes.values_per_key, axis=1) for name in "qk")
     q, k = (part / np.sqrt((part * part).sum(axis=-1, keepdims=True) + 1e-6) for part in (q, k))
-    strength = 1 / (1 + np.exp(-x @ w("delta.b").T))
+    strength = sizes.max_strength / (1 + np.exp(-x @ w("delta.b").T))
     decay = np.exp(-np.exp(w("delta.log_rate")) * np.log1p(np.exp(x @ w("delta.a").T + w("delta.decay_bias"))))
     state, out = np.zeros((sizes.value_heads, sizes.key_size, sizes.value_size)), np.zeros_like(parts["v"])
     for t in range(tokens):
@@ -220,7 +224,8 @@ def _linear_attention(spec: ModelSpec, w: Callable[[str], F64], x: F64, report: 
         state = state + k[t][:, :, None] * change[:, None]
         out[t] = np.einsum("hk,hkv->hv", q[t], state) / math.sqrt(sizes.key_size)
     gate = activated("silu", x @ w("delta.z").T).reshape(out.shape)
-    normed = _rms(out, spec.norm_eps) * w("delta.norm") * gate
+    eps = spec.norm_eps if sizes.norm_eps is None else sizes.norm_eps
+    normed = _rms(out, eps) * w("delta.norm") * gate
     report("delta_norm", normed)
     return np.asarray(normed.reshape(tokens, -1) @ w("delta.o").T)
 

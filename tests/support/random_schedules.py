@@ -17,7 +17,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.trees import with_group_count
-from wse.models.attention_traits import Latent, PositionScale
+from wse.models.attention_traits import HeadShape, Latent, PositionScale
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Experts, Layer, ModelSpec
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
@@ -81,7 +81,7 @@ def random_case(seed: int) -> RandomCase:
         verify_tokens=int(draw.choice([0, 1, 2, 4])),
     )
     pieces = int(draw.integers(1, 3)) if options.mapping == "pipeline" else 1
-    cut = pieces * options.wafers > 1 and not spec.post_norms and draw.integers(2)
+    cut = pieces * options.wafers > 1 and not any(map(spec.has_post_norms, spec.layers)) and draw.integers(2)
     choice = Choice(
         bands=pieces if mesh[0] >= pieces else 1,
         prefill=THIN_GEMM,
@@ -186,6 +186,22 @@ def random_spec(draw: Random) -> ModelSpec:
             traits |= {"activation": "clamped_silu", "activation_limit": 1.5}
     if not traits["post_norms"]:
         traits["pre_norms"] = True
+    return with_rare_traits(draw.spawn(1)[0], replace(spec, layers=tuple(layers), **traits))
+
+
+def with_rare_traits(draw: Random, spec: ModelSpec) -> ModelSpec:
+    """Return a model with random traits in addition: of layers, and of standard attention."""
+    layers, traits = [*spec.layers], {"stream_scale": bool(draw.integers(2))}
+    if spec.latent is None:
+        traits |= {"value_norm": bool(draw.integers(2)), "keys_as_values": draw.integers(3) == 0}
+        size = 2 * int(draw.integers(1, 7))
+        shape = HeadShape(kv_count=int(draw.choice([1, spec.kv_head_count, spec.head_count])), size=size)
+        if draw.integers(2):
+            window_rope = plain_rope(2 * int(draw.integers(1, size // 2 + 1)), 1e2)
+            traits |= {"window_heads": shape, "window_rope": window_rope if spec.rope is not None else None}
+    if spec.experts is None and not spec.parallel_blocks and spec.residual_scale == 1.0 and draw.integers(3) == 0:
+        index = int(draw.integers(len(layers)))
+        layers[index] = replace(layers[index], pre_norms=bool(draw.integers(2)), post_norms=True)
     return replace(spec, layers=tuple(layers), **traits)
 
 

@@ -24,14 +24,16 @@ from wse_mappings.cuts.widths import ColumnBytes
 from wse_mappings.rounding import ceil_div
 
 _HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN, _EXPERT_SCALES, _FFN_SCALES, _SHARED_SCALES = range(9)
+_WINDOW_HEADS = 9
 """Ways to divide bytes over the columns of a region.
 
 The first five divide by features of heads, experts, a dense block or a shared block, and by
-vocabulary entries. The sixth divides evenly. The last three are the scales of one quantisation
-group, for matrices that contract over features of experts, a dense block and a shared block.
+vocabulary entries. The sixth divides evenly. The next three are the scales of one quantisation
+group, for matrices that contract over features of experts, a dense block and a shared block. The
+last one divides by features of the heads of layers with a sliding window.
 """
 _SCALES = {_EXPERTS: _EXPERT_SCALES, _FFN: _FFN_SCALES, _SHARED: _SHARED_SCALES}
-_WAY_COUNT = _SHARED_SCALES + 1
+_WAY_COUNT = _WINDOW_HEADS + 1
 
 
 class _Storage(NamedTuple):
@@ -162,11 +164,15 @@ def _kv_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange], Colu
     def bytes_of_layers(layers: LayerRange) -> ColumnBytes:
         """Return a function from a region's column count to the bytes on its fullest column."""
         kinds = [spec.layers[layer] for layer, parts in layers.parts if parts.has_attention]
-        linear, attention = (
-            storage.users * sum(user_bytes(layer) for layer in kinds if layer.linear == is_linear)
-            for is_linear in (True, False)
+        linear, attention, windowed = (
+            storage.users * sum(user_bytes(layer) for layer in kinds if _way_of_attention(spec, layer) == way)
+            for way in (_EVEN, _HEADS, _WINDOW_HEADS)
         )
-        return lambda cols: linear / cols + attention * _head_fraction(shape, cols)
+        return lambda cols: (
+            linear / cols
+            + attention * _head_fraction(shape, cols)
+            + windowed * _head_fraction(shape.with_window_heads, cols)
+        )
 
     return bytes_of_layers
 
@@ -213,9 +219,9 @@ def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str
         cols: Columns of the region.
 
     Returns:
-        One fraction for each way, in order of the indices. The last three numbers, for the scales
-        of quantised weights, are not fractions: they count the quantisation groups of which the
-        column stores weights.
+        One fraction for each way, in order of the indices. The three numbers for the scales of
+        quantised weights are not fractions: they count the quantisation groups of which the column
+        stores weights.
     """
     mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
     if mixture is not None:
@@ -235,7 +241,15 @@ def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str
         expert_groups,
         ffn_cut.touched,
         shared_cut.touched,
+        _head_fraction(spec.with_window_heads, cols),
     )
+
+
+def _way_of_attention(spec: ModelSpec, layer: Layer) -> int:
+    """Return how the KV cache or state of a layer is divided over columns."""
+    if layer.linear:
+        return _EVEN
+    return _HEADS if layer.window is None or spec.window_heads is None else _WINDOW_HEADS
 
 
 def _head_fraction(spec: ModelSpec, cols: int) -> float:
@@ -292,19 +306,19 @@ def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts)
 
     Returns:
         One number for each way to divide a tensor (by heads, evenly, and so on), in the order of
-        the constants ``_HEADS`` to ``_SHARED_SCALES``.
+        the constants ``_HEADS`` to ``_WINDOW_HEADS``.
     """
     float_bytes = storage.types.float_bytes
     sizes = [0.0] * _WAY_COUNT
     if parts.has_attention:
         user_bytes = layer_user_bytes(spec, layer, storage.context, float_bytes)
-        sizes[_EVEN if layer.linear else _HEADS] += user_bytes * storage.users
+        sizes[_way_of_attention(spec, layer)] += user_bytes * storage.users
     attention_fraction, block_fraction = unit_bytes([parts], 1.0, 0.0)[0], unit_bytes([parts], 0.0, 1.0)[0]
     for name, shape in layer_shapes(spec, layer).items():
         fraction = block_fraction if in_block(name) else attention_fraction
         block, _, tensor = name.rpartition(".")
         if not block and tensor in ("q", "k", "v", "q_gate", "o"):
-            way = _HEADS
+            way = _way_of_attention(spec, layer)
         elif tensor in ("gate", "up", "down"):
             way = {"": _FFN, "shared": _SHARED, "experts": _EXPERTS}[block]
         else:

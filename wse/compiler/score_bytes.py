@@ -48,7 +48,8 @@ def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:
         """
         if spec.latent is not None:
             return float(entry_bytes * spec.head_count)  # all heads share all columns
-        return float(entry_bytes * fullest_head_places(spec, cols)[0] * spec.queries_per_kv)
+        kinds = {spec, spec.with_window_heads}
+        return float(entry_bytes * max(fullest_head_places(kind, cols)[0] * kind.queries_per_kv for kind in kinds))
 
     return bytes_of_columns
 

@@ -60,6 +60,8 @@ class RegionCut:
         attention: First column that attention uses, and the number of columns.
         expert_order: int32 ``[experts]``: the expert at each position, if the division is for one
             layer; None if the expert at position p is p.
+        window: Partitioning for layers with a sliding window, if their heads differ from those of
+            other layers; otherwise None.
     """
 
     rows: int
@@ -80,6 +82,7 @@ class RegionCut:
     hidden_group: int = 0
     attention: tuple[int, int]
     expert_order: I32 | None = None
+    window: RegionCut | None = None
 
     @property
     def cols_of_wafer(self) -> int:

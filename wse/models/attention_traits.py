@@ -24,6 +24,19 @@ class Rope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeadShape:
+    """Number and size of KV heads.
+
+    Attributes:
+        kv_count: Number of KV heads.
+        size: Features per head.
+    """
+
+    kv_count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScale:
     """Factor by which attention queries are multiplied, which grows with the token's position.
 
@@ -83,6 +96,9 @@ class LinearAttention:
         key_heads, value_heads: Number of query and key heads, and number of value heads.
         key_size, value_size: Features per key and per value.
         taps: Number of inputs per output of the convolution.
+        max_strength: Upper limit of the write strength, which is this factor times the sigmoid of a
+            projection. With 2, the state can change sign (arXiv 2411.12537).
+        norm_eps: Epsilon of the norm in step 3; None if it is that of the model's other norms.
     """
 
     key_heads: int
@@ -90,6 +106,8 @@ class LinearAttention:
     key_size: int
     value_size: int
     taps: int
+    max_strength: int = 1
+    norm_eps: float | None = None
 
     @property
     def values_per_key(self) -> int:

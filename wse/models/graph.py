@@ -13,6 +13,9 @@ from wse_mappings.cuts.layer_parts import ATTENTION, BLOCK, WHOLE, Parts
 
 Names = tuple[str, ...]
 
+OF_HEADS = ("qkv", "attention", "output")
+"""Kinds of ops that process the heads of standard attention."""
+
 PartsOfLayers = tuple[tuple[Parts, ...], ...]
 """For each layer, the groups of parts that are placed together, in order."""
 
@@ -87,6 +90,8 @@ class _GraphBuilder:
                 stored side by side.
         """
         prefix = "" if self.layer < 0 else f"layers.{self.layer}."
+        norms = [self.graph.nodes[source]["op"] for source in inputs[:1]]
+        has_window = self.layer >= 0 and self.spec.layers[self.layer].window is not None
         op = Op(
             name=prefix + name + parts_suffix(self.parts),
             kind=kind,
@@ -94,6 +99,8 @@ class _GraphBuilder:
             weights=tuple(prefix + weight for weight in weights),
             vectors=tuple(tuple(prefix + vector for vector in group) for group in vectors),
             parts=self.parts,
+            input_norm=norms[0].weights[0] if norms and norms[0].kind == "norm" else "",
+            windowed=has_window and self.spec.window_heads is not None and kind in OF_HEADS,
         )
         self.graph.add_node(op.name, op=op)
         self.graph.add_edges_from((source, op.name) for source in inputs)
@@ -116,18 +123,21 @@ class _GraphBuilder:
             self.add_experts()
         else:
             self.add_feed_forward()
+        if self.spec.stream_scale and parts.block.last == BLOCK.last:
+            scale = self.add("stream_scale", "stream_scale", (), *self.stream, vectors=(("stream_scale",),))
+            self.stream = (scale,)
         self.parts = ATTENTION
 
     def add_input(self, block: str, *inputs: str) -> str:
         """Add the op that provides the input of a block, and return its full name.
 
-        This is a norm of the residual stream, or a copy if the model does not normalise the input.
+        This is a norm of the residual stream, or a copy if the layer does not normalise the input.
 
         Args:
             block: Name of the block: ``attention`` or ``mlp``.
             inputs: Full names of the ops that wrote the residual stream.
         """
-        if self.spec.pre_norms:
+        if self.spec.has_pre_norms(self.spec.layers[self.layer]):
             return self.add_norm(f"{block}_norm", *inputs)
         return self.add(f"{block}_input", "block_input", (), *inputs)
 
@@ -137,8 +147,9 @@ class _GraphBuilder:
 
     def add_attention(self) -> None:
         """Add the ops of standard attention, which caches keys and values for each KV head."""
-        spec = self.spec
-        projections = ("q", "k", "v", "q_gate") if spec.attention_gate else ("q", "k", "v")
+        spec = self.spec.with_heads_of(self.spec.layers[self.layer])
+        values, gates = () if spec.keys_as_values else ("v",), ("q_gate",) if spec.attention_gate else ()
+        projections = ("q", "k", *values, *gates)
         norm = self.add_input("attention", *self.stream)
         gains = (("q_norm",), ("k_norm",)) if spec.has_head_gains else ()
         qkv = self.add("qkv", "qkv", projections, norm, vectors=_biases(projections, present=spec.qkv_bias) + gains)
@@ -211,7 +222,7 @@ class _GraphBuilder:
         vectors = _biases(("router",), present=spec.experts.router_bias) + correction
         router = self.add("router", "router", ("router",), norm, vectors=vectors)
         gate_up = self.add("experts", "experts", inputs, norm, router, vectors=_biases(inputs, present=biased))
-        if spec.experts.shared_size and spec.post_norms:
+        if spec.experts.shared_size and spec.has_post_norms(spec.layers[self.layer]):
             raise WseBug(f"{spec.name}: no op adds up experts and a shared block before they are normalised")
         self._add_back("experts_down", "experts_down", ("experts.down",), gate_up, "post_mlp_norm", biased=biased)
         if spec.experts.shared_size:
@@ -228,7 +239,7 @@ class _GraphBuilder:
         """Add the last op of a block, which adds the output of the block to the residual stream.
 
         The op multiplies by the last weights of the block, such as the output projection of
-        attention. If the model normalises block outputs, a norm follows.
+        attention. If the layer normalises block outputs, a norm follows.
 
         Args:
             name: Name of the op within the layer.
@@ -245,7 +256,7 @@ class _GraphBuilder:
                 feed-forward block in parallel.
         """
         vectors = _biases(weights[-1:], present=biased and self.parts.first <= BLOCK.first)
-        if self.spec.post_norms:
+        if self.spec.has_post_norms(self.spec.layers[self.layer]):
             if self.spec.residual_scale != 1.0 or self.spec.parallel_blocks:
                 message = f"{self.spec.name}: no op scales normalised outputs of blocks, or adds those of parallel ones"
                 raise WseBug(message)

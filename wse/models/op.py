@@ -29,6 +29,10 @@ class Op:
             are stored side by side.
         parts: Parts of the layer that the op computes: attention, or some of the equal parts into
             which the feed-forward features are divided.
+        input_norm: Name of the gain of the norm that computes its input; "" if its input is not
+            normalised.
+        windowed: Whether the op processes the heads of a layer with a sliding window, and these
+            differ from the heads of other layers.
     """
 
     name: str
@@ -37,6 +41,8 @@ class Op:
     weights: tuple[str, ...]
     vectors: tuple[tuple[str, ...], ...] = ()
     parts: Parts = ATTENTION
+    input_norm: str = ""
+    windowed: bool = False
 
     def in_layer(self, layer: int) -> Op:
         """Return a copy of this op for another layer.
@@ -52,6 +58,8 @@ class Op:
             weights=tuple(name_in_layer(name, layer) for name in self.weights),
             vectors=tuple(tuple(name_in_layer(name, layer) for name in group) for group in self.vectors),
             parts=self.parts,
+            input_norm=name_in_layer(self.input_norm, layer),
+            windowed=self.windowed,
         )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from wse.models.attention_traits import Latent, LinearAttention, PositionScale, Rope
+from wse.models.attention_traits import HeadShape, Latent, LinearAttention, PositionScale, Rope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,8 @@ class Layer:
         experts: Whether the feed-forward block is a mixture of experts.
         linear: Whether linear attention with a state of constant size replaces attention with a KV
             cache. The fields above except ``experts`` then have no meaning.
+        pre_norms, post_norms: Whether the inputs and the outputs of the layer's blocks are
+            normalised. None: as in the other layers (``ModelSpec.pre_norms`` and ``post_norms``).
     """
 
     rotary: bool = True
@@ -30,6 +32,8 @@ class Layer:
     chunk: int | None = None
     experts: bool = False
     linear: bool = False
+    pre_norms: bool | None = None
+    post_norms: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +129,9 @@ class ModelSpec:
         attention_scale: Factor applied to the attention scores.
         rope: Rotary position embeddings; None if no layer rotates.
         window_rope: Rotary position embeddings of layers with a sliding window, if they differ from
-            ``rope``. Both rotate the same number of features.
+            ``rope``. Both rotate the same number of features, unless ``window_heads`` is given.
+        window_heads: KV heads of layers with a sliding window, if they differ from
+            ``kv_head_count`` and ``head_size``. Requires ``window_rope`` if ``rope`` is given.
         ffn_size: Width of the dense feed-forward blocks; 0 if there are none.
         vocab_size: Number of tokens in the vocabulary.
         context_limit: Maximum number of tokens in a sequence.
@@ -141,6 +147,9 @@ class ModelSpec:
             gain, before rotation. ``rms_all``: the same over the features of all heads together.
             ``l2``: without a gain, after rotation, only in layers that rotate. "": none.
         score_cap: With a cap c, a score becomes c * tanh(score / c) before masking. None: no cap.
+        value_norm: Whether each head's values are divided by their root mean square.
+        keys_as_values: Whether values are the projected keys, before norms and rotation, so that
+            values have no projection. Layers with ``window_heads`` have one nevertheless.
         sinks: Whether each head has a trained score that takes part in the softmax without a value.
         position_scale: Position-dependent factor applied to queries; None if there is none.
         attention_gate: Whether the result of each query head is multiplied by the sigmoid of a
@@ -161,9 +170,10 @@ class ModelSpec:
         norm: ``rms``, or ``layer``, which also subtracts the mean.
         norm_bias: Whether layer norms add a trained vector.
         norm_unit_offset: Whether gains are stored minus one.
-        pre_norms: Whether the input of a block is normalised.
+        pre_norms: Whether the input of a block is normalised, unless its layer specifies it.
         post_norms: Whether the output of a block is normalised before it is added to the residual
-            stream.
+            stream, unless its layer specifies it.
+        stream_scale: Whether the residual stream is multiplied by a trained number after each layer.
         residual_scale: Factor applied to the output of a block before it is added to the residual
             stream.
         parallel_blocks: Whether attention and feed-forward block of a layer read the same residual
@@ -195,9 +205,12 @@ class ModelSpec:
     eos_token_ids: tuple[int, ...]
     head_bias: bool = False
     window_rope: Rope | None = None
+    window_heads: HeadShape | None = None
     qkv_bias: bool = False
     output_bias: bool = False
     head_norm: str = ""
+    value_norm: bool = False
+    keys_as_values: bool = False
     score_cap: float | None = None
     sinks: bool = False
     position_scale: PositionScale | None = None
@@ -214,6 +227,7 @@ class ModelSpec:
     norm_unit_offset: bool = False
     pre_norms: bool = True
     post_norms: bool = False
+    stream_scale: bool = False
     residual_scale: float = 1.0
     parallel_blocks: bool = False
     learned_positions: int = 0
@@ -250,6 +264,33 @@ class ModelSpec:
         """Number of key values per token in a layer, for all KV heads together."""
         return self.kv_head_count * self.head_size
 
+    @property
+    def with_window_heads(self) -> ModelSpec:
+        """This model, with the heads of its layers with a sliding window in all layers."""
+        heads = self.window_heads
+        if heads is None:
+            return self
+        return replace(
+            self,
+            kv_head_count=heads.kv_count,
+            head_size=heads.size,
+            rope=self.window_rope,
+            window_heads=None,
+            keys_as_values=False,
+        )
+
+    def with_heads_of(self, layer: Layer) -> ModelSpec:
+        """Return this model, with the heads of one of its layers in all layers."""
+        return self if layer.window is None else self.with_window_heads
+
+    def has_pre_norms(self, layer: Layer) -> bool:
+        """Return whether the inputs of a layer's blocks are normalised."""
+        return self.pre_norms if layer.pre_norms is None else layer.pre_norms
+
+    def has_post_norms(self, layer: Layer) -> bool:
+        """Return whether the outputs of a layer's blocks are normalised."""
+        return self.post_norms if layer.post_norms is None else layer.post_norms
+
     def rope_of(self, layer: Layer) -> Rope | None:
         """Return the rotary position embeddings of a layer, or None if the layer has none."""
         if not layer.rotary:
@@ -281,11 +322,11 @@ class ModelSpec:
         return self.head_norm in ("rms", "rms_all")
 
     @property
-    def cached_layer_count(self) -> int:
-        """Number of layers with a KV cache."""
-        return sum(not layer.linear for layer in self.layers)
-
-    @property
     def cache_features(self) -> int:
         """Number of features that each token adds to the KV cache of a layer that has one."""
         return self.head_size if self.latent is not None else 2 * self.key_size
+
+    @property
+    def cache_features_of_layers(self) -> int:
+        """Number of features that each token adds to the KV caches of all layers together."""
+        return sum(self.with_heads_of(layer).cache_features for layer in self.layers if not layer.linear)

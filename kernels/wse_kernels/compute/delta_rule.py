@@ -20,7 +20,7 @@ from wse_kernels.codegen.elements import clear_rows, convert_elements, narrow, w
 from wse_kernels.codegen.jit import helper_function
 from wse_kernels.codegen.lanes import lane_values
 from wse_kernels.compute._slices import slice_of_index
-from wse_kernels.operands.delta import DeltaShape, DeltaTensors, StateSlice
+from wse_kernels.operands.delta import DeltaInputs, DeltaShape, DeltaTensors, StateSlice
 from wse_kernels.operands.group import Place
 
 POSITION = 0  # word of ctl: position of the first token of the phase
@@ -86,7 +86,18 @@ def _add_dot(f32, block, out, x, y, n):
             f32[block, out, lane] += f32[block, x + f, lane] * f32[block, y + f, lane]
 
 
-def delta_update(place: Place, act, wgt, acc, f32, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice, stride):
+def delta_update(
+    place: Place,
+    act,
+    wgt,
+    acc,
+    f32,
+    ctl,
+    at: DeltaTensors,
+    shape: DeltaShape,
+    part: StateSlice,
+    inputs: DeltaInputs,
+):
     """Apply the gated delta rule to M tokens, and update the PE's slice of the state.
 
     For one token with query q, key k and value v, the rule decays the state S, computes the
@@ -105,7 +116,7 @@ def delta_update(place: Place, act, wgt, acc, f32, ctl, at: DeltaTensors, shape:
         ctl: Token and cache counters of each mesh row.
         at: Addresses of inputs, weights, sums, state, results and gates.
         shape, part: Sizes of the heads, and the PE's slice of them.
-        stride: Distance from the inputs and gates of one token to the next, in elements.
+        inputs: Layout of the inputs and gates, and the upper limit of the write strength.
     """
     block, (M, Hk, G, D, V, tokens_before) = place.block, shape
     H = Hk * G
@@ -115,12 +126,12 @@ def delta_update(place: Place, act, wgt, acc, f32, ctl, at: DeltaTensors, shape:
         _invert_length(f32, block, dots + (h * M + t) * M + t, ONE)
         _invert_length(f32, block, dots + 2 * Hk * M * M + i, np.float32(D))
     for h in range(H):
-        _set_decays((wgt, acc, f32), block, at, M, H, h, stride)  # 2
+        _set_decays((wgt, acc, f32), block, at, M, H, h, inputs)  # 2
         for t in range(M):  # 3
             _correct(act, f32, block, at, shape, h, t)
         _update_state(f32, place, at, shape, part, h, ctl[place.row, POSITION] + tokens_before == 0)  # 4
     for m in range(M):  # 5
-        convert_elements(acc, f32, block, at.gates + m * stride, at.sums + (M + m) * H * V, H * V)
+        convert_elements(acc, f32, block, at.gates + m * inputs.stride, at.sums + (M + m) * H * V, H * V)
 
 
 @helper_function
@@ -134,12 +145,12 @@ def _invert_length(f32, block, x, divisor):
 
 
 @helper_function
-def _set_decays(views, block, at, M, H, h, stride):
+def _set_decays(views, block, at, M, H, h, inputs):
     """Store the cumulative decay and the write strength of every token for one value head.
 
     The results are written to scratch memory. The decay of a token is -exp(log rate) * log(1 +
     exp(input + bias)). The cumulative decay of a token is the sum of the decays up to and including
-    this token.
+    this token. The write strength is the upper limit times the sigmoid of an input.
 
     Args:
         views: SRAM as weights, accumulators and float32 numbers.
@@ -147,7 +158,7 @@ def _set_decays(views, block, at, M, H, h, stride):
         at: Addresses of the operands of `delta_update`.
         M: Number of tokens.
         H, h: Number of value heads, and index of the head.
-        stride: Distance from the inputs of one token to the next, in elements.
+        inputs: Layout of the inputs, and the upper limit of the write strength.
     """
     wgt, acc, f32 = views
     lanes = f32.shape[2]
@@ -155,14 +166,16 @@ def _set_decays(views, block, at, M, H, h, stride):
     for lane in range(lanes):
         sums[lane] = ZERO
     for m in range(M):
-        strength, decay = at.inputs + m * stride + h, at.inputs + m * stride + H + h
+        strength = at.inputs + m * inputs.stride + h
+        decay = strength + H
         for lane in range(lanes):
             x = widen(acc[block, decay, lane]) + widen(wgt[block, at.decay + H + h, lane])
             size = -x if x < ZERO else x
             softplus = (ZERO if x < ZERO else x) + logarithm_plus_one(exponential(-size))
             sums[lane] -= exponential(widen(wgt[block, at.decay + h, lane])) * softplus
             f32[block, at.scratch + m, lane] = sums[lane]
-            f32[block, at.scratch + M + m, lane] = ONE / (ONE + exponential(-widen(acc[block, strength, lane])))
+            inverse = ONE + exponential(-widen(acc[block, strength, lane]))
+            f32[block, at.scratch + M + m, lane] = np.float32(inputs.max_strength) / inverse
 
 
 @helper_function

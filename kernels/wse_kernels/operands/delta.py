@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["ConvolutionShape", "ConvolutionTensors", "DeltaShape", "DeltaTensors", "KeyTensors", "StateSlice"]
+__all__ = [
+    "ConvolutionShape",
+    "ConvolutionTensors",
+    "DeltaInputs",
+    "DeltaShape",
+    "DeltaTensors",
+    "KeyTensors",
+    "StateSlice",
+]
 
 
 class DeltaShape(NamedTuple):
@@ -99,6 +107,19 @@ class ConvolutionShape(NamedTuple):
     taps: int
     C: int
     stride: int
+
+
+class DeltaInputs(NamedTuple):
+    """Layout and range of the inputs of `delta_update`.
+
+    Attributes:
+        stride: Distance from the inputs and gates of one token to the next, in elements.
+        max_strength: Upper limit of the write strength, which is this factor times the sigmoid of
+            an input.
+    """
+
+    stride: int
+    max_strength: int
 
 
 class DeltaTensors(NamedTuple):

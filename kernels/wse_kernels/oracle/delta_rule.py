@@ -7,6 +7,7 @@ import numpy as np
 from wse_kernels.operands.delta import (
     ConvolutionShape,
     ConvolutionTensors,
+    DeltaInputs,
     DeltaShape,
     DeltaTensors,
     KeyTensors,
@@ -140,7 +141,7 @@ def state_products(pe, ctl, keys, state, sums, shape: DeltaShape, part: StateSli
     pe.write("f32", sums + 2 * M * H * V, np.concatenate([read.reshape(-1), dots.reshape(-1), lengths.reshape(-1)]))
 
 
-def delta_update(pe, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice, stride):
+def delta_update(pe, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice, inputs: DeltaInputs):
     """Apply the gated delta rule to M tokens, and update the PE's slice of the state.
 
     This NumPy reference for one PE is used to test the compiled kernel of the same name.
@@ -150,14 +151,16 @@ def delta_update(pe, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice,
         ctl: Token and cache counters of each mesh row.
         at: Addresses of inputs, weights, sums, state, results and gates.
         shape, part: Sizes of the heads, and the PE's slice of them.
-        stride: Distance from the inputs and gates of one token to the next, in elements.
+        inputs: Layout of the inputs and gates, and the upper limit of the write strength.
     """
     M, Hk, G, D, V, tokens_before = shape
     H, (K, N, _) = Hk * G, part
     own_keys, own_values, _ = _own(pe, shape, part, 0)
-    inputs = np.stack([pe.read("acc", at.inputs + m * stride, 2, H) for m in range(M)], axis=1)
-    strength, log_rate = np.float32(1.0) / (np.float32(1.0) + np.exp(-inputs[0])), pe.read("wgt", at.decay, 2, H)
-    total_decay = -np.cumsum(np.exp(log_rate[0]) * np.logaddexp(np.float32(0.0), inputs[1] + log_rate[1]), axis=0)
+    stride, max_strength = inputs
+    x = np.stack([pe.read("acc", at.inputs + m * stride, 2, H) for m in range(M)], axis=1)
+    strength = np.float32(max_strength) / (np.float32(1.0) + np.exp(-x[0]))
+    log_rate = pe.read("wgt", at.decay, 2, H)
+    total_decay = -np.cumsum(np.exp(log_rate[0]) * np.logaddexp(np.float32(0.0), x[1] + log_rate[1]), axis=0)
     sizes = M * H * V, M * H * V, 2 * M * H * V, Hk * M * M, Hk * M * M, Hk * M
     sums = pe.read("f32", at.sums, sum(sizes))
     value, gates, read, key_dots, query_dots, lengths = np.split(sums, np.cumsum(sizes)[:-1])

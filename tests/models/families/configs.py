@@ -34,8 +34,9 @@ def old_and_new(name: str) -> tuple[Config, Config]:
 
 def older(new: Config, dropped: set[str]) -> Config:
     """Return a config of transformers 5 as transformers 4 writes it, without the keys in `dropped`."""
+    rope = {} if "rope_parameters" in dropped else older_rope(new.get("rope_parameters", {}))
     kept = {key: value for key, value in new.items() if key not in NEW_KEYS | dropped}
-    return kept | {"torch_dtype": new["dtype"]} | older_rope(new.get("rope_parameters", {}))
+    return kept | {"torch_dtype": new["dtype"]} | rope
 
 
 GEMMA3: Config = {
@@ -68,6 +69,17 @@ QWEN3_5: Config = {
     | {"rope_parameters": CONFIGS["qwen3_5_moe"]["rope_parameters"] | {"mrope_section": [1, 1, 0]}},
 }
 """Qwen3.5 with experts and with its vision model."""
+
+GEMMA4: Config = {
+    "model_type": "gemma4",
+    "architectures": ["Gemma4ForConditionalGeneration"],
+    "vision_config": {"hidden_size": 3},
+    "audio_config": None,
+    "image_token_id": 10,
+    "tie_word_embeddings": True,
+    "text_config": CONFIGS["gemma4"],
+}
+"""Gemma 4 with its vision model."""
 
 LLAMA4: Config = {
     "model_type": "llama4",

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.families.configs import CONFIGS, GEMMA3, LLAMA4, MINISTRAL3, QWEN3_5, SPELLINGS, Config, old_and_new
+from tests.models.families.configs import (
+    CONFIGS,
+    GEMMA3,
+    GEMMA4,
+    LLAMA4,
+    MINISTRAL3,
+    QWEN3_5,
+    SPELLINGS,
+    Config,
+    old_and_new,
+)
 from wse.models.configs.config import FAMILIES, read_config
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import ModelSpec
@@ -25,7 +35,13 @@ def test_both_spellings_give_one_spec(tmp_path: Path, name: str) -> None:
     assert read(tmp_path, old) == read(tmp_path, new)
 
 
-WITH_VISION_MODEL = [("llama4", LLAMA4), ("gemma3", GEMMA3), ("ministral3", MINISTRAL3), ("qwen3_5_moe", QWEN3_5)]
+WITH_VISION_MODEL = [
+    ("llama4", LLAMA4),
+    ("gemma3", GEMMA3),
+    ("gemma4", GEMMA4),
+    ("ministral3", MINISTRAL3),
+    ("qwen3_5_moe", QWEN3_5),
+]
 
 
 @pytest.mark.parametrize(("name", "multimodal"), WITH_VISION_MODEL)
@@ -72,6 +88,20 @@ def test_every_family_has_both_spellings() -> None:
     assert {FAMILIES[model_type].model_types[0] for model_type in shown} == {
         family.model_types[0] for family in FAMILIES.values()
     }
+
+
+def test_nothing_rotates_if_the_base_is_null(tmp_path: Path) -> None:
+    spec = read(tmp_path, CONFIGS["olmo_hybrid"])
+    assert spec.rope is None
+    assert not any(layer.rotary for layer in spec.layers if not layer.linear)
+    rotary = read(tmp_path, CONFIGS["olmo_hybrid"] | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}})
+    assert rotary.rope == plain_rope(rotary.head_size, 1e4)
+
+
+def test_proportional_frequencies_are_zero_after_the_rotated_pairs(tmp_path: Path) -> None:
+    spec = read(tmp_path, CONFIGS["gemma4"])
+    assert spec.rope.frequencies == (*plain_rope(16, 1e6).frequencies[:2], *(0.0,) * 6)
+    assert spec.window_rope == plain_rope(10, 1e4)
 
 
 def test_null_caps_are_none(tmp_path: Path) -> None:

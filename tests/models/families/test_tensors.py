@@ -133,6 +133,26 @@ def test_text_model_is_read_with_a_vision_model(folders: tuple[Path, Path], name
     assert_same(write_and_open(folders[0], config, arrays), write_and_open(folders[1], outer, multimodal))
 
 
+def test_gemma4_is_read_with_a_vision_model(folders: tuple[Path, Path]) -> None:
+    config, arrays = golden("gemma4")["config"], tensors_of("gemma4")
+    architectures = ["Gemma4ForConditionalGeneration"]
+    outer = {"model_type": "gemma4", "architectures": architectures, "text_config": config}
+    multimodal = {key.replace("model.", "model.language_model.", 1): array for key, array in arrays.items()}
+    multimodal |= {"model.vision_tower.std_bias": np.ones(3, np.float32)}
+    assert_same(write_and_open(folders[0], config, arrays), write_and_open(folders[1], outer, multimodal))
+
+
+def test_olmo_hybrid_is_read_with_the_norm_names_of_transformers(folders: tuple[Path, Path]) -> None:
+    config, arrays = golden("olmo_hybrid")["config"], tensors_of("olmo_hybrid")
+    other = {"attention_layer_norm": "input_layernorm", "feedforward_layer_norm": "post_attention_layernorm"}
+    renamed = {}
+    for key, array in arrays.items():
+        *start, module, end = key.split(".")
+        renamed[".".join((*start, other.get(module, module), end))] = array
+    assert renamed.keys() != arrays.keys()
+    assert_same(write_and_open(folders[0], config, arrays), write_and_open(folders[1], config, renamed))
+
+
 @pytest.mark.parametrize("start", ["model.language_model.", "language_model.model."])
 def test_qwen3_5_is_read_with_a_vision_model(folders: tuple[Path, Path], start: str) -> None:
     config, arrays = golden("qwen3_5")["config"], tensors_of("qwen3_5")

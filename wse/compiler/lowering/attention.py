@@ -44,11 +44,11 @@ def qkv(c: Context, op: Op) -> None:
 
     1. Project to queries, keys and values side by side, and to gates if the model has them.
     2. Split the result into heads. Rotate queries and keys unless a norm with gains comes first.
-    3. Normalise the query and key heads if the model does so. After an RMS norm, rotate them.
+    3. Normalise the heads if the model does so. After an RMS norm, rotate queries and keys.
     4. Scale queries by their position if the model does so in this layer.
     """
     H, Hk, _, F = c.heads
-    widths = (H * F, Hk * F, Hk * F, *([H * F] if c.spec.attention_gate else []))
+    widths = _widths(c)
     d, M, N = c.cut.hidden_per_pe, c.tokens, sum(widths)
     # 1. Project.
     projected = c.temp("qkv", M * N, "acc")
@@ -56,10 +56,11 @@ def qkv(c: Context, op: Op) -> None:
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
     v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
     rotary, queries_and_keys, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
-    rotates_first = rotary and not c.spec.has_head_gains and not c.spec.attention_gate
+    is_plain = not c.spec.attention_gate and not c.spec.keys_as_values
+    rotates_first = rotary and not c.spec.has_head_gains and is_plain
     # 2. Split into heads, and rotate.
-    if c.spec.attention_gate:
-        for x, first in ((q, 0), (k, H * F), (v, (H + Hk) * F)):
+    if not is_plain:
+        for x, first in ((q, 0), (k, H * F), (v, (H if c.spec.keys_as_values else H + Hk) * F)):
             part = SymAddress(buffer=projected, offset=first)
             b.compute("store_part", out=x, x=part, M=M, n=H * F if x is q else Hk * F, stride=N)
     elif rotates_first:
@@ -69,14 +70,18 @@ def qkv(c: Context, op: Op) -> None:
     else:
         b.compute("split_heads", x=projected, q=q, k=k, v=v, M=M, **sizes)
     # 3. Normalise. An L2 norm has no gain per feature, so it may follow the rotation.
-    if c.spec.has_head_gains:
-        normalise = normalise_heads if c.spec.head_norm == "rms" else normalise_all_heads
-        normalise(c, queries_and_keys, [f"layers.{op.layer}.{name}_norm" for name in "qk"])
+    gains, values = [f"layers.{op.layer}.{name}_norm" for name in "qk"], [(v, Hk)] if c.spec.value_norm else []
+    if c.spec.head_norm == "rms":
+        normalise_heads(c, queries_and_keys + values, [*gains, ""])
+    elif c.spec.head_norm == "rms_all":
+        normalise_all_heads(c, queries_and_keys, gains)
     for x, count in queries_and_keys if rotary and not rotates_first else []:
         with over_users(c) as user:
             b.compute("rotate", x=user.at(x, count * F), M=user.tokens, H=count, F=F, **rotation(c, op.layer))
     if c.spec.head_norm == "l2" and rotary:
-        normalise_heads(c, queries_and_keys, [])
+        normalise_heads(c, queries_and_keys, ["", ""])
+    if values and c.spec.head_norm != "rms":
+        normalise_heads(c, values, [""])
     # 4. Scale by position.
     position_scale = c.spec.position_scale
     if position_scale is not None and position_scale.rotary == rotary:
@@ -84,6 +89,16 @@ def qkv(c: Context, op: Op) -> None:
         scale["coefficient_pico"] = round(PICO * position_scale.coefficient)
         with over_users(c) as user:
             b.compute("scale_queries", x=user.at(q, H * F), M=user.tokens, n=H * F, **scale)
+
+
+def _widths(c: Context) -> tuple[int, ...]:
+    """Return how many features of queries, keys, values and gates a column projects per token.
+
+    Values and gates are left out if they have no projection.
+    """
+    H, Hk, _, F = c.heads
+    values, gates = [] if c.spec.keys_as_values else [Hk * F], [H * F] if c.spec.attention_gate else []
+    return (H * F, Hk * F, *values, *gates)
 
 
 def rotation(c: Context, layer: int) -> dict[str, Any]:
@@ -102,7 +117,7 @@ def rotation(c: Context, layer: int) -> dict[str, Any]:
     assert rope is not None
     multiplier_pico = round(PICO * rope.multiplier)
     numbers = {"R": c.rotated_size, "multiplier_pico": multiplier_pico, "turned": 0}
-    return {"frequency": c.tile(frequencies_name(c.spec, rope)), **numbers}
+    return {"frequency": c.tile(frequencies_name(c.spec, c.spec.layers[layer])), **numbers}
 
 
 def attention(c: Context, op: Op) -> None:
@@ -172,13 +187,13 @@ def output(c: Context, op: Op) -> None:
     The input consists of the attention results of all heads, which are partitioned across the
     columns of PEs. If the model has gates, they multiply the results first.
     """
-    H, Hk, _, F = c.heads
+    H, _, _, F = c.heads
     attended, biased = c.temp("attended", c.tokens * H * F, "act"), c.spec.output_bias
     if c.spec.attention_gate:
-        stride = 2 * (H + Hk) * F
+        stride = sum(_widths(c))
         gate = SymAddress(buffer=c.temp("qkv", c.tokens * stride, "acc"), offset=stride - H * F)
         apply_gate(c, attended, gate, n=H * F, stride=stride, gates=H * F)
-    project_to_stream(c, attended, op.weights[0], H * F, bias=biased, column_range=c.cut.attention)
+    project_to_stream(c, op, attended, H * F, bias=biased, column_range=c.cut.attention)
 
 
 def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: int) -> None:

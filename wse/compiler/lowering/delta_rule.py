@@ -274,7 +274,8 @@ def _update(c: Context, op: Op, block: _Block) -> None:
         op: The op, whose layer determines the weights and the state.
         block: The tokens.
     """
-    s, layer = _sizes(c), f"layers.{op.layer}."
+    s, linear, layer = _sizes(c), c.spec.linear, f"layers.{op.layer}."
+    assert linear is not None
     c.builder.compute(
         "delta_update",
         inputs=replace(block.projected, offset=block.projected.offset + s.stride - 2 * s.Hk * s.G),
@@ -286,6 +287,7 @@ def _update(c: Context, op: Op, block: _Block) -> None:
         out=block.result,
         scratch=c.temp("delta_scratch", 2 * block.tokens, "f32"),
         stride=s.stride,
+        max_strength=linear.max_strength,
         **_shape(c, block.tokens, block.first),
     )
 
@@ -301,7 +303,7 @@ def norm(c: Context, op: Op) -> None:
     sums = c.temp("head_sums", rows, "f32")
     b.compute("sum_squares", x=x, sums=sums, M=rows, K=s.V)
     reduce_in_groups(c, sums, rows, _cut(c).heads.segments)
-    gain, eps = c.tile(f"layers.{op.layer}.delta.norm"), rms_eps(c, linear.value_size)
+    gain, eps = c.tile(f"layers.{op.layer}.delta.norm"), rms_eps(c, linear.value_size, linear.norm_eps)
     b.compute("rms_scale", x=x, sums=sums, gain=gain, out=x, M=rows, K=s.V, offset=0, **eps)
     gate = SymAddress(buffer=_projected(c), offset=2 * s.Hk * s.F + s.values)
     apply_gate(c, x, gate, n=s.values, stride=s.stride, gates=s.values, is_factor=True)
@@ -309,7 +311,7 @@ def norm(c: Context, op: Op) -> None:
 
 def output(c: Context, op: Op) -> None:
     """Lower the output projection, and add it to the residual stream."""
-    project_to_stream(c, _result(c), op.weights[0], _sizes(c).values, column_range=c.cut.attention)
+    project_to_stream(c, op, _result(c), _sizes(c).values, column_range=c.cut.attention)
 
 
 OPS: Final = {"delta_inputs": inputs, "delta_rule": delta_rule, "delta_norm": norm, "delta_output": output}

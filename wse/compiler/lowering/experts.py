@@ -87,7 +87,7 @@ def experts_down(c: Context, op: Op) -> None:
     with at_experts(c):
         out = _down_product(c, op)
     combine(c, out, n)
-    add_to_stream(c, c.temp("projected_back", n, "acc"), op.weights[0], bias=False)
+    add_to_stream(c, op, c.temp("projected_back", n, "acc"), bias=False)
 
 
 def _down_product(c: Context, op: Op) -> SymBuffer:

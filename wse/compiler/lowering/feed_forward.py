@@ -102,7 +102,7 @@ def activate(c: Context, x: SymBuffer, out: SymBuffer, M: int | SymNumber, n: in
 def down(c: Context, op: Op) -> None:
     """Lower the down-projection of a feed-forward block to steps; add it to the residual stream."""
     f = c.cut.feed_forward(op.kind).shape[1]
-    project_to_stream(c, c.temp("hidden", c.tokens * f, "act"), op.weights[0], f, bias=bool(op.vectors))
+    project_to_stream(c, op, c.temp("hidden", c.tokens * f, "act"), f, bias=bool(op.vectors))
 
 
 OPS: Final = {"gate_up": gate_up, "down": down, "shared_gate_up": gate_up, "shared_down": down}

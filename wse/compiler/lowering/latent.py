@@ -226,7 +226,7 @@ def output(c: Context, op: Op) -> None:
     addend = c.temp("projected_back", M * d, "acc")
     b.compute("turn_block", x=output_to_transpose, out=addend, M=M, K=h, N=d, first_col=c.cut.attention[0], to_rows=1)
     all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size, column_range=c.cut.attention, to_all=True)
-    add_to_stream(c, addend, o, bias=bool(op.vectors))
+    add_to_stream(c, op, addend, bias=bool(op.vectors))
 
 
 def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[int], stride: int = 0) -> None:

@@ -65,7 +65,7 @@ def project(
 
 
 def project_to_stream(
-    c: Context, x: SymBuffer, tensor: str, K: int, *, bias: bool = False, column_range: tuple[int, int] | None = None
+    c: Context, op: Op, x: SymBuffer, K: int, *, bias: bool = False, column_range: tuple[int, int] | None = None
 ) -> None:
     """Add the steps that multiply activations by weights, and add the product to the stream.
 
@@ -74,14 +74,14 @@ def project_to_stream(
 
     Args:
         c: Context of the phase being lowered.
+        op: The op, whose last weight is the matrix.
         x: Activations, partitioned across columns.
-        tensor: Name of the weight matrix.
         K: Number of inputs on each column of PEs.
         bias: Whether there is a bias.
         column_range: First column, and number of columns, over which ``x`` is divided; None for all
             columns.
     """
-    d, M = c.cut.hidden_per_pe, c.tokens
+    d, M, tensor = c.cut.hidden_per_pe, c.tokens, op.weights[-1]
     out = c.temp("projected_back", M * d, "acc")
     if c.own_weights:
         _own_products(c, x, [tensor], [d], out, K)
@@ -91,19 +91,19 @@ def project_to_stream(
     else:
         local_product(c, x, c.tile(tensor), out, K, d, stride=d, out_stride=d)
         all_reduce(c, ROWS, out, M * d, over_rows=M * c.spec.hidden_size, column_range=column_range, to_all=True)
-    add_to_stream(c, out, tensor, bias=bias)
+    add_to_stream(c, op, out, bias=bias)
 
 
-def add_to_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> None:
+def add_to_stream(c: Context, op: Op, out: SymBuffer, *, bias: bool) -> None:
     """Add the steps that add the output of a block to the residual stream.
 
-    Some models scale the output first. In models that normalise it, the output is only stored here;
+    Some models scale the output first. In layers that normalise it, the output is only stored here;
     `wse.compiler.lowering.norm.post_norm` then normalises and adds it.
 
     Args:
         c: Context of the phase being lowered.
+        op: The last op of the block. Its last weight is the matrix of the product.
         out: The output of the block, a complete product of activations and weights.
-        tensor: Name of the weights, from which the bias name is derived.
         bias: Whether there is a bias.
     """
     d, M = c.cut.hidden_per_pe, c.tokens
@@ -112,10 +112,10 @@ def add_to_stream(c: Context, out: SymBuffer, tensor: str, *, bias: bool) -> Non
             c.builder.compute("copy", out=stream_copy, x=c.stream, n=M * d)
         c.stream = stream_of_parts(c)
     if bias:
-        c.builder.compute("add_bias", x=out, bias=c.hidden_vector(f"{tensor}_bias", "bias"), M=M, n=d)
+        c.builder.compute("add_bias", x=out, bias=c.hidden_vector(f"{op.weights[-1]}_bias", "bias"), M=M, n=d)
     if c.spec.residual_scale != 1.0:
         c.builder.compute("scale", x=out, n=M * d, factor_pico=round(PICO * c.spec.residual_scale))
-    if c.spec.post_norms:
+    if c.spec.has_post_norms(c.spec.layers[op.layer]):
         c.builder.compute("store", out=c.temp("made_by_block", M * d, "act"), x=out, n=M * d)
     else:
         c.builder.compute("residual_add", x=c.stream, addend=out, n=M * d)

@@ -56,13 +56,13 @@ def post_norm(c: Context, op: Op) -> None:
     c.builder.compute("add", x=c.stream, addend=output, n=n)
 
 
-def rms_eps(c: Context, size: int) -> dict[str, int]:
+def rms_eps(c: Context, size: int, eps: float | None = None) -> dict[str, int]:
     """Return the kernel operands ``size`` and ``eps_atto`` for a norm over ``size`` features.
 
-    ``eps_atto`` is the epsilon of the model's norms (a small number that avoids division by zero),
-    in units of 1e-18.
+    ``eps_atto`` is the epsilon of the norm (a small number that avoids division by zero), in units
+    of 1e-18. By default, it is the epsilon of the model's norms.
     """
-    return {"size": size, "eps_atto": round(c.spec.norm_eps * ATTO)}
+    return {"size": size, "eps_atto": round((c.spec.norm_eps if eps is None else eps) * ATTO)}
 
 
 def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
@@ -101,7 +101,7 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
     Args:
         c: Context of the phase being lowered.
         heads: Buffers ``[tokens, count, F]``, each with its number of heads.
-        gains: Names of the gain vectors, one per buffer. If empty, heads are only normalised.
+        gains: Names of the gain vectors, one per buffer; "" if the heads are only normalised.
     """
     F, M, b = c.heads[3], c.tokens, c.builder
     rows = [M * count for _, count in heads]
@@ -112,7 +112,7 @@ def normalise_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gains: S
     reduce_in_groups(c, sums, sum(rows))
     operands, offset = rms_eps(c, c.spec.head_size), int(c.spec.norm_unit_offset)
     for i, ((x, _), part, n) in enumerate(zip(heads, parts, rows, strict=True)):
-        if gains:
+        if gains[i]:
             gain = c.tile(gains[i])
             b.compute("rms_scale", x=x, sums=part, gain=gain, out=x, M=n, K=F, offset=offset, **operands)
         else:

@@ -190,7 +190,9 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
         if op.layer < 0:  # 1
             LOWER[op.kind](c, op)
         else:
+            c.select_heads(windowed=state.spec.layers[op.layer].window is not None)
             _layer(c, [op for _, op in layer], lowered_layers)
+            c.select_heads(windowed=False)
             c.enter_stage(stage)
     if c.last and state.options.scope == MODEL and previous_stage != _embedding_stage(state):  # 3
         return_ids(c, _embedding_stage(state))

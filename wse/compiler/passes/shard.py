@@ -25,6 +25,7 @@ from wse.compiler.symbolic import SymBuffer, SymTile
 from wse.models.graph import ops_in_order
 from wse.models.op import Op, name_in_layer
 from wse.models.spec import ModelSpec
+from wse.program.program import FREQUENCIES, WINDOW_FREQUENCIES
 from wse.program.tiles import Tile
 
 
@@ -181,11 +182,13 @@ def table_needs(state: State) -> list[tuple[bool, tuple[str, ...]]]:
     if state.options.scope == PRODUCT:
         return [(bool(layers), ()) for layers in attention_layers]
     spec = state.spec
-    ropes = [dict.fromkeys(spec.rope_of(layer) for layer in layers if not layer.linear) for layers in attention_layers]
-    return [
-        (bool(layers), tuple(frequencies_name(spec, rope) for rope in stage_ropes if rope is not None))
-        for layers, stage_ropes in zip(attention_layers, ropes, strict=True)
+    names = [
+        dict.fromkeys(
+            frequencies_name(spec, layer) for layer in layers if not layer.linear and spec.rope_of(layer) is not None
+        )
+        for layers in attention_layers
     ]
+    return [(bool(layers), tuple(stage_names)) for layers, stage_names in zip(attention_layers, names, strict=True)]
 
 
 def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, frequencies: tuple[str, ...]) -> list[Tile]:
@@ -201,7 +204,12 @@ def region_tables(spec: ModelSpec, cut: RegionCut, *, with_layers: bool, frequen
     tables = index_tables(cut) if with_layers else []
     if not cut.heads.rotated:
         return tables
-    return [*(frequency_table(cut, spec.rotary_size // 2, name) for name in frequencies), *tables]
+    window_cut = cut if cut.window is None else cut.window
+    counts = {
+        FREQUENCIES: (cut, spec.rotary_size // 2),
+        WINDOW_FREQUENCIES: (window_cut, spec.with_window_heads.rotary_size // 2),
+    }
+    return [*(frequency_table(*counts[name], name) for name in frequencies), *tables]
 
 
 def stages_of(state: State, ops: Sequence[Op]) -> list[int]:

@@ -42,7 +42,8 @@ def with_cut_blocks(setup: TrialSetup, layouts: Sequence[Layout]) -> list[Layout
     - models that normalise the output of blocks
     - mappings that already divide layers or experts over wafers
     """
-    one_wafer, stay_whole = setup.options.wafers == 1, setup.whole_layers or setup.spec.post_norms
+    has_post_norms = any(map(setup.spec.has_post_norms, setup.spec.layers))
+    one_wafer, stay_whole = setup.options.wafers == 1, setup.whole_layers or has_post_norms
     if setup.demand.as_released or setup.options.scope != MODEL or one_wafer or stay_whole:
         return []
     counts = strategy(setup.options.mapping).block_parts

@@ -1,4 +1,4 @@
-"""Read the config keys of Qwen models in which most layers have linear attention."""
+"""Read the config keys of models in which most layers have linear attention."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ UNSTATED_HEAD_SIZE: Final = 256
 UNSTATED_ROTATED_FRACTION: Final = 0.25
 UNSTATED_INTERVAL: Final = 4
 UNSTATED_SHARED_SIZE: Final = 512
+UNSTATED_SIZES: Final = LinearAttention(key_heads=16, value_heads=32, key_size=128, value_size=128, taps=4)
 MAX_TAPS: Final = 64
 KEYS_OF_POSITIONS_IN_SPACE: Final = ("mrope_section", "mrope_interleaved")
 """Rotary settings that affect images only. In a text, the three positions of a token are equal."""
@@ -45,7 +46,7 @@ def read_hybrid(config: ConfigReader) -> ModelSpec:
         ),
         layers=_layers(config),
     )
-    biased, linear = config.flag("attention_bias", default=False), _linear_attention(config)
+    biased, linear = config.flag("attention_bias", default=False), read_linear_attention(config, UNSTATED_SIZES)
     return replace(
         spec,
         head_norm="rms",
@@ -87,7 +88,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     """
     count = layer_count(config)
     interval = config.integer("full_attention_interval", 1, MAX_LAYERS, default=UNSTATED_INTERVAL)
-    kinds = layer_kinds(config, (FULL, LINEAR), [LINEAR if (index + 1) % interval else FULL for index in range(count)])
+    kinds = hybrid_kinds(config, interval)
     if FULL not in kinds:
         key, value = (
             ("layer_types", [*kinds]) if config.has_value("layer_types") else ("full_attention_interval", interval)
@@ -96,21 +97,37 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     return tuple(Layer(linear=kind == LINEAR) for kind in kinds)
 
 
-def _linear_attention(config: ConfigReader) -> LinearAttention:
+def hybrid_kinds(config: ConfigReader, interval: int) -> tuple[str, ...]:
+    """Return the attention type of each layer: full or linear attention.
+
+    Args:
+        config: Reader of the model's config.
+        interval: Without ``layer_types``, every ``interval``-th layer has full attention.
+    """
+    unstated_kinds = [LINEAR if (index + 1) % interval else FULL for index in range(layer_count(config))]
+    return layer_kinds(config, (FULL, LINEAR), unstated_kinds)
+
+
+def read_linear_attention(config: ConfigReader, unstated_sizes: LinearAttention) -> LinearAttention:
     """Return the sizes of linear attention that a config describes.
+
+    Args:
+        config: Reader of the model's config.
+        unstated_sizes: Sizes that the config may leave out.
 
     Raises:
         BadModel: A value is impossible, or the number of value heads is not a multiple of the
             number of key heads.
     """
-    key_heads = config.integer("linear_num_key_heads", 1, MAX_HEADS, default=16)
-    value_heads = config.integer("linear_num_value_heads", 1, MAX_HEADS, default=32)
+    key_heads = config.integer("linear_num_key_heads", 1, MAX_HEADS, default=unstated_sizes.key_heads)
+    value_heads = config.integer("linear_num_value_heads", 1, MAX_HEADS, default=unstated_sizes.value_heads)
     if value_heads % key_heads:
         config.refuse("linear_num_value_heads", value_heads, f"give a multiple of linear_num_key_heads = {key_heads}")
-    return LinearAttention(
+    return replace(
+        unstated_sizes,
         key_heads=key_heads,
         value_heads=value_heads,
-        key_size=config.integer("linear_key_head_dim", 1, WIDEST, default=128),
-        value_size=config.integer("linear_value_head_dim", 1, WIDEST, default=128),
-        taps=config.integer("linear_conv_kernel_dim", 2, MAX_TAPS, default=4),
+        key_size=config.integer("linear_key_head_dim", 1, WIDEST, default=unstated_sizes.key_size),
+        value_size=config.integer("linear_value_head_dim", 1, WIDEST, default=unstated_sizes.value_size),
+        taps=config.integer("linear_conv_kernel_dim", 2, MAX_TAPS, default=unstated_sizes.taps),
     )

@@ -32,6 +32,23 @@ def plain_rope(size: int, base: float, factor: float = 1.0) -> Rope:
     return _rope(_inverse(_periods(size, base)) / np.float32(factor))
 
 
+def proportional_rope(size: int, base: float, fraction: float, factor: float) -> Rope:
+    """Return RoPE that pairs all features of a head, but rotates only the first pairs.
+
+    The frequencies of the rotated pairs are those of `plain_rope`; the other pairs have the
+    frequency 0.
+
+    Args:
+        size: Number of features per head; must be even.
+        base: Base of the frequencies.
+        fraction: Fraction of the pairs that are rotated.
+        factor: Divisor applied to positions.
+    """
+    rotated, pairs = int(fraction * size // 2), size // 2
+    frequencies = plain_rope(size, base, factor).frequencies[:rotated]
+    return Rope(frequencies=(*frequencies, *(0.0,) * (pairs - rotated)))
+
+
 def llama3_rope(size: int, base: float, *, factor: float, low: float, high: float, original: int) -> Rope:
     """Return RoPE with Llama 3.1 scaling.
 

@@ -19,6 +19,7 @@ from wse.models.configs.rope import (
     SMALLEST_FACTOR,
     llama3_rope,
     plain_rope,
+    proportional_rope,
     read_long_rope,
     read_yarn,
 )
@@ -83,7 +84,15 @@ def read_rope(
 
 
 def read_ropes(
-    config: ConfigReader, head_size: int, *, base: float, window_base: float, window_key: str | None
+    config: ConfigReader,
+    head_size: int,
+    *,
+    base: float,
+    window_base: float,
+    window_key: str | None,
+    window_head_size: int | None = None,
+    kinds: Mapping[str, str] = KINDS,
+    unstated_table: Mapping[str, Any] = NO_TABLE,
 ) -> tuple[RopeConfig, Rope]:
     """Read the rotary embeddings of a model with two kinds of layers: full attention and windows.
 
@@ -99,25 +108,44 @@ def read_ropes(
             one.
         window_key: Key of transformers 4 for the base in layers with windows. None if it is
             ``rope_theta``, as for full attention.
+        window_head_size: Features per head in layers with windows, if it differs from ``head_size``.
+        kinds: Supported scaling methods of full attention.
+        unstated_table: Rotary settings to use if the config has no table of rotary settings.
 
     Raises:
         BadModel: A setting is missing, impossible, contradictory or not supported.
     """
     nested = config.table(TABLES[0])
+    if nested is None and unstated_table:
+        nested = ConfigReader(config.path, dict(unstated_table), f"{config.prefix}{TABLES[0]}.")
     tables = [None, None] if nested is None else [nested.table(key) for key in ("full_attention", "sliding_attention")]
     if nested is None or tables == [None, None]:
         full = read_rope(config, head_size, base=base)
         if window_key is None:
-            return full, plain_rope(head_size, _base(config, rope_table(config), window_base))
-        return full, plain_rope(head_size, config.number(window_key, 1.0, LARGEST_BASE, default=window_base))
-    full, window = (
-        _rope(config, table or ConfigReader(config.path, {}, nested.prefix), head_size, unstated_base, None, KINDS)
-        for table, unstated_base in zip(tables, (base, window_base), strict=True)
-    )
+            window_base = _base(config, rope_table(config), window_base)
+        else:
+            window_base = config.number(window_key, 1.0, LARGEST_BASE, default=window_base)
+        return full, plain_rope(window_head_size or head_size, window_base)
+    full_table, window_table = (table or ConfigReader(config.path, {}, nested.prefix) for table in tables)
+    full = _rope(config, full_table, head_size, base, None, kinds)
+    window = _rope(config, window_table, window_head_size or head_size, window_base, None, KINDS)
     for table in (nested, *tables):
         if table is not None:
             table.finish(())
     return full, window.rope
+
+
+def disables_rope(config: ConfigReader) -> bool:
+    """Return whether a config states that no layer has rotary position embeddings.
+
+    Such a config states null as the base or as the type of the rotary embeddings.
+    """
+    table = rope_table(config)
+    base_reader = table if table.is_stated("rope_theta") else config
+    return any(
+        reader.is_stated(key) and not reader.has_value(key)
+        for reader, key in ((base_reader, "rope_theta"), (table, "rope_type"))
+    )
 
 
 def _rope(
@@ -141,6 +169,11 @@ def _rope(
     """
     kind = _kind(config, table, kinds)
     base = _base(config, table, base)
+    if kind == "proportional":
+        fraction = table.number("partial_rotary_factor", 0.0, 1.0, default=1.0)
+        factor = table.number("factor", SMALLEST_FACTOR, LARGEST_FACTOR, default=1.0)
+        context = config.integer("max_position_embeddings", 1, LONGEST_CONTEXT)
+        return RopeConfig(rope=proportional_rope(head_size, base, fraction, factor), context_limit=context)
     size = _rotated_features(config, table, head_size, rotated_fraction)
     context = config.integer("max_position_embeddings", 1, LONGEST_CONTEXT)
     original = _original(config, table, context)

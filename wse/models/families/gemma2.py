@@ -45,19 +45,19 @@ def read_gemma2(config: ConfigReader) -> ModelSpec:
     return replace(
         spec,
         attention_scale=config.number("query_pre_attn_scalar", SMALLEST_FACTOR, LARGEST_FACTOR) ** -0.5,
-        score_cap=_cap(config, "attn_logit_softcapping", 50.0),
-        logit_cap=_cap(config, "final_logit_softcapping", 30.0),
+        score_cap=read_cap(config, "attn_logit_softcapping", 50.0),
+        logit_cap=read_cap(config, "final_logit_softcapping", 30.0),
         norm_unit_offset=True,
         post_norms=True,
         embedding_scale=spec.hidden_size**0.5,
     )
 
 
-def _cap(config: ConfigReader, key: str, default: float) -> float | None:
+def read_cap(config: ConfigReader, key: str, default: float | None) -> float | None:
     """Read a soft cap from the config: ``default`` if absent, None (no cap) if null."""
-    if config.is_stated(key) and not config.has_value(key):
-        return None
-    return config.number(key, SMALLEST_FACTOR, LARGEST_FACTOR, default=default)
+    if config.has_value(key):
+        return config.number(key, SMALLEST_FACTOR, LARGEST_FACTOR)
+    return None if config.is_stated(key) else default
 
 
 NAMES_OF_FOUR_NORMS: Final = {**NAMES, "mlp_norm": "pre_feedforward_layernorm.weight"}

@@ -18,7 +18,7 @@ def attention_shapes(spec: ModelSpec) -> Shapes:
     hidden, queries = spec.hidden_size, spec.query_size
     keys = spec.key_size
     shapes = _projection("q", queries, hidden, bias=spec.qkv_bias)
-    for name in ("k", "v"):
+    for name in ("k",) if spec.keys_as_values else ("k", "v"):
         shapes |= _projection(name, keys, hidden, bias=spec.qkv_bias)
     if spec.attention_gate:
         shapes |= _projection("q_gate", queries, hidden, bias=spec.qkv_bias)

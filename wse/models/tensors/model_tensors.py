@@ -6,7 +6,7 @@ embedding, head [vocab, hidden]         head_bias [vocab]
 positions [learned positions, hidden]
 final_norm [hidden]
 tensors of layer I, after the prefix ``layers.I.``:
-    attention_norm, mlp_norm, post_attention_norm, post_mlp_norm [hidden]
+    attention_norm, mlp_norm, post_attention_norm, post_mlp_norm [hidden]       stream_scale [1]
     q [heads x head size, hidden]       k, v [kv heads x head size, hidden]
     q_gate [heads x head size, hidden]
     o [hidden, heads x head size]       q_norm, k_norm [head size]          sinks [heads]
@@ -57,7 +57,7 @@ from wse_mappings.rounding import ceil_div
 _ATTENTION = ("q", "k", "v", "q_gate", "o", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
 _DELTA = tuple(f"delta.{name}" for name in ("q", "k", "v", "z", "b", "a", "o"))
 _BLOCK = ("gate", "up", "down")
-_OF_BLOCK = ("mlp_norm", "post_mlp_norm", "router", "experts.", "shared.", *_BLOCK)
+_OF_BLOCK = ("mlp_norm", "post_mlp_norm", "stream_scale", "router", "experts.", "shared.", *_BLOCK)
 _BLOCKS = tuple(f"{prefix}{name}" for prefix in ("", "shared.", "experts.") for name in _BLOCK)
 _LINEAR = frozenset((*_ATTENTION, *_DELTA, *_BLOCKS))
 """Names of the linear-layer matrices within a layer. Expert matrices are stacked."""
@@ -95,18 +95,24 @@ def layer_shapes(spec: ModelSpec, layer: Layer) -> Shapes:
     """Return the shapes of the tensors of one layer, keyed by the name without ``layers.I.``."""
     if layer.linear and spec.linear is not None:
         attention = linear_attention_shapes(spec, spec.linear)
+    elif spec.latent is not None:
+        attention = latent_attention_shapes(spec, spec.latent)
     else:
-        attention = attention_shapes(spec) if spec.latent is None else latent_attention_shapes(spec, spec.latent)
-    shapes = _input_norm(spec, "attention_norm") | attention
-    if spec.post_norms:
+        attention = attention_shapes(spec.with_heads_of(layer))
+    shapes = _norm(spec, "attention_norm") if spec.has_pre_norms(layer) else {}
+    shapes |= attention
+    if spec.has_post_norms(layer):
         shapes |= _norm(spec, "post_attention_norm")
-    shapes |= _input_norm(spec, "mlp_norm")
+    if spec.has_pre_norms(layer):
+        shapes |= _norm(spec, "mlp_norm")
     if layer.experts and spec.experts is not None:
         shapes |= expert_shapes(spec, spec.experts)
     else:
         shapes |= feed_forward_shapes(spec, "", spec.ffn_size)
-    if spec.post_norms:
+    if spec.has_post_norms(layer):
         shapes |= _norm(spec, "post_mlp_norm")
+    if spec.stream_scale:
+        shapes["stream_scale"] = (1,)
     return shapes
 
 
@@ -181,11 +187,6 @@ def _norm(spec: ModelSpec, name: str) -> Shapes:
     return {name: size, f"{name}_bias": size} if spec.has_norm_bias else {name: size}
 
 
-def _input_norm(spec: ModelSpec, name: str) -> Shapes:
-    """Return the tensor shapes of the norm of a block's input; empty if there is none."""
-    return _norm(spec, name) if spec.pre_norms else {}
-
-
 def parameters_per_token(spec: ModelSpec, *, input_table: bool = False, head: bool = True) -> int:
     """Return the number of parameters used to compute one token.
 
@@ -233,7 +234,7 @@ def layer_user_bytes(spec: ModelSpec, layer: Layer, tokens: int, element_bytes: 
     """
     if layer.linear and spec.linear is not None:
         return spec.linear.user_bytes(element_bytes)
-    return tokens * spec.cache_features * element_bytes
+    return tokens * spec.with_heads_of(layer).cache_features * element_bytes
 
 
 def cache_bytes(spec: ModelSpec, context: int, element_bytes: int) -> int:
@@ -263,4 +264,4 @@ def kv_bytes_per_token(spec: ModelSpec, element_bytes: int) -> int:
         spec: Specification of the model.
         element_bytes: Bytes per cache element.
     """
-    return spec.cached_layer_count * spec.cache_features * element_bytes
+    return spec.cache_features_of_layers * element_bytes

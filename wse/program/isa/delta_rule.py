@@ -152,7 +152,7 @@ DELTA_RULE: Final = (
             act("out", "M Hk G V", output=True),
             acc("gates", lambda M, Hk, G, V, stride: (M - 1) * stride + Hk * G * V),
             f32("scratch", lambda M: 2 * M, output=True, scratch=True),
-            *numbers("M Hk G D V tokens_before K N key_rows stride"),
+            *numbers("M Hk G D V tokens_before K N key_rows stride max_strength"),
         ),
         macs=lambda M, Hk, G, V, K, N: Hk * G * M * (M * V + K * N),
         operation_ps=300,

@@ -145,7 +145,7 @@ class RooflineModel:
         self.kinds = layer_kinds(spec)
         self._plain_bytes = plain_bytes_per_value(spec, weights)
         self._plain_rate = gpu.bf16_flops_per_s if self._plain_bytes > 1 else gpu.flops_per_s(weights.product_bits)
-        self._token_flops = _attention_flops(spec)
+        self._windowed_spec = spec.with_window_heads
 
     def of(self, groups: Sequence[Tokens]) -> Roofline:
         """Return the minimum times of a pass at the GPU vendor's stated rates.
@@ -247,13 +247,14 @@ class RooflineModel:
         mean_context = group.context + (group.new - 1) / 2
         span = min(mean_context, kind.span) if kind.span else mean_context
         reach = min(group.context, kind.span) if kind.span else group.context
+        spec = self._windowed_spec if kind.windowed else self.spec
         parts = (
             self.parallelism.gpus
             if self.parallelism.attention_by_data
-            else min(self.parallelism.gpus, self.spec.kv_head_count)
+            else min(self.parallelism.gpus, spec.kv_head_count)
         )
-        entry = self.spec.cache_features * self.weights.cache_bits / 8
-        token_s = span * self._token_flops / self.parallelism.gpus / self.gpu.bf16_flops_per_s
+        entry = spec.cache_features * self.weights.cache_bits / 8
+        token_s = span * _attention_flops(spec) / self.parallelism.gpus / self.gpu.bf16_flops_per_s
         return (
             kind.count * group.users * reach * entry / parts,
             kind.count * group.users * token_s,

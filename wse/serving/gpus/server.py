@@ -15,7 +15,14 @@ from wse.program.routing import EVEN, RoutingDistribution
 from wse.serving.gpus.pass_time import PassTime, pass_time
 from wse.serving.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
 from wse.serving.gpus.spec import GpuSpec, StackSpec
-from wse.serving.gpus.weights import PLAIN_BITS, WeightFormat, layers_bytes, model_bytes, plain_bytes_per_value
+from wse.serving.gpus.weights import (
+    PLAIN_BITS,
+    LayerKind,
+    WeightFormat,
+    layers_bytes,
+    model_bytes,
+    plain_bytes_per_value,
+)
 
 BLOCK_TOKENS: Final = 16
 """Tokens per block of the KV cache, the default of vLLM (Kwon et al., SOSP 2023)."""
@@ -181,7 +188,7 @@ class GpuServer:
 
         Sliding windows, which discard old tokens, are ignored.
         """
-        return self.spec.cached_layer_count * self.spec.cache_features * self.weights.cache_bits / 8
+        return self.spec.cache_features_of_layers * self.weights.cache_bits / 8
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
@@ -190,9 +197,14 @@ class GpuServer:
         If there are more GPUs than KV heads, several GPUs store the same heads. Sliding windows,
         which discard old tokens, are ignored.
         """
-        is_whole = self.parallelism.attention_by_data
-        copies = 1 if is_whole else self.parallelism.gpus / min(self.parallelism.gpus, self.spec.kv_head_count)
-        return self.kv_copy_bytes_per_token * copies
+        kinds = [kind for kind in self.rooflines.kinds if not kind.linear]
+        return sum(kind.count * self._entry_bytes(kind) for kind in kinds)
+
+    def _entry_bytes(self, kind: LayerKind) -> float:
+        """Return the bytes that one token needs in the KV cache of a layer, summed over all GPUs."""
+        spec, is_whole = self.spec.with_window_heads if kind.windowed else self.spec, self.parallelism.attention_by_data
+        copies = 1 if is_whole else self.parallelism.gpus / min(self.parallelism.gpus, spec.kv_head_count)
+        return spec.cache_features * self.weights.cache_bits / 8 * copies
 
     @cached_property
     def kv_capacity_bytes(self) -> float:
@@ -269,11 +281,12 @@ class GpuServer:
         Args:
             context_tokens: Number of tokens of the user.
         """
-        entry_bytes = self.kv_bytes_per_token / self.spec.cached_layer_count
         kinds = [kind for kind in self.rooflines.kinds if not kind.linear]
-        spans = ((kind.count, min(context_tokens, kind.span or context_tokens)) for kind in kinds)
-        cached_tokens = sum(count * math.ceil(span / BLOCK_TOKENS) * BLOCK_TOKENS for count, span in spans)
-        return entry_bytes * cached_tokens + state_bytes(self.spec, PLAIN_BITS // 8)
+        spans = [min(context_tokens, kind.span or context_tokens) for kind in kinds]
+        cached_tokens = [math.ceil(span / BLOCK_TOKENS) * BLOCK_TOKENS for span in spans]
+        entries = zip(kinds, cached_tokens, strict=True)
+        cache_bytes = sum(kind.count * tokens * self._entry_bytes(kind) for kind, tokens in entries)
+        return cache_bytes + state_bytes(self.spec, PLAIN_BITS // 8)
 
     @cached_property
     def _kv_bytes_per_token_with_draft(self) -> float:

@@ -89,6 +89,7 @@ class LayerKind:
         count: Number of these layers.
         linear: Whether the layers have a state of constant size instead of a KV cache.
         span: Number of tokens that a token attends to; 0 for all earlier tokens.
+        windowed: Whether the layers have a sliding window, and thus possibly other heads.
         attention: Number of weights in the projections and norms of attention.
         block: Number of weights in the dense feed-forward block, or in router and shared experts.
         expert: Number of weights in one routed expert; 0 if there are none.
@@ -97,6 +98,7 @@ class LayerKind:
     count: int
     linear: bool
     span: int
+    windowed: bool
     attention: int
     block: int
     expert: int
@@ -118,6 +120,7 @@ def _kind(spec: ModelSpec, layer: Layer, count: int) -> LayerKind:
         count=count,
         linear=layer.linear,
         span=layer.window or layer.chunk or 0,
+        windowed=layer.window is not None,
         attention=sum(size for name, size in values.items() if not in_block(name)),
         block=sum(size for name, size in values.items() if in_block(name) and not name.startswith("experts.")),
         expert=routed_values // experts,

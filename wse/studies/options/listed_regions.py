@@ -58,7 +58,7 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
             )
             raise BadInput(message)
     for index, region in enumerate(regions):
-        if spec.post_norms and region.first_part > 1:
+        if region.first_part > 1 and spec.has_post_norms(spec.layers[region.first_layer]):
             message = (
                 f"{file}: region {index}: parts = [{region.first_part}, {region.last_part - 1}]: the output of "
                 f"a feed-forward block of {spec.name} is normalised as a whole; begin with part 0 or 1"

@@ -32,6 +32,7 @@ _OUTPUT_OPERANDS: Final[dict[str, _Outputs]] = {
     "embedding": {"store": ("out",)},
     "norm": _NORM,
     "post_norm": {"add": ("x",)},
+    "stream_scale": {"apply_gate": ("x",)},
     "qkv": {"rope": ("q", "k", "v"), "split_heads": ("q", "k", "v")},
     "attention": {"attention_finish": ("out",)},
     "output": _STREAM,
@@ -96,6 +97,7 @@ def at_the_end(op: Op) -> bool:
 
 def shape_of(op: Op, spec: ModelSpec) -> tuple[int, ...]:
     """Return the shape of an op's output for one token, such as (heads, head size)."""
+    spec = spec if op.layer < 0 else spec.with_heads_of(spec.layers[op.layer])
     match op.kind:
         case "qkv":
             return spec.head_count + 2 * spec.kv_head_count, spec.head_size
@@ -186,6 +188,7 @@ def _cuts(program: Program, spec: ModelSpec, op: Op, stage: int, *, on_mesh: boo
     """
     match op.kind:
         case "qkv":
+            spec = spec.with_heads_of(spec.layers[op.layer])
             widths = [heads * spec.head_size for heads in (spec.head_count, spec.kv_head_count, spec.kv_head_count)]
             cuts = [_outputs_of(program, stage, tensor) for tensor in op.weights]
             firsts = [0, widths[0], widths[0] + widths[1]]

@@ -38,7 +38,8 @@ class Context:
     """State of the lowering of one phase: the inputs it reads, and the parts it may change.
 
     Attributes:
-        spec, wafer, options, choice: Inputs of the compilation.
+        spec: The model, with the heads of the current layer.
+        wafer, options, choice: Other inputs of the compilation.
         costs: Costs of operations on a PE.
         cuts, cuts_of_parts: Partitioning of the model dimensions across the PEs of each stage.
         plans: Layers and region of each stage.
@@ -77,8 +78,10 @@ class Context:
     parts: Parts = ATTENTION
     tokens: int = field(init=False)
     stream: SymAddress = field(init=False)
+    _specs: dict[bool, ModelSpec] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._specs = {False: self.spec, True: self.spec.with_window_heads}
         self.tokens = ceil_div(self.chunk, self.cut.rows) if self.on_mesh else self.chunk
         self.stream = SymAddress(buffer=self.temp("x", self.tokens * self.cut.hidden_per_pe, "act"))
 
@@ -102,7 +105,8 @@ class Context:
         If a layer is split between stages, this applies to the part that is being lowered.
         """
         stage = self.builder.stage
-        return self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
+        cut = self.cuts_of_parts.get((stage, self.parts)) or self.cuts[stage]
+        return cut if cut.window is None or self.spec is self._specs[False] else cut.window
 
     @property
     def heads(self) -> tuple[int, int, int, int]:
@@ -274,6 +278,14 @@ class Context:
             axis: ROWS for the rows of the region, COLUMNS for its columns.
         """
         return (self.cut.cols, self.cut.rows) if axis == ROWS else (self.cut.rows, self.cut.cols)
+
+    def select_heads(self, *, windowed: bool) -> None:
+        """Select the heads that ``spec`` and ``cut`` describe.
+
+        Args:
+            windowed: Whether these are the heads of layers with a sliding window.
+        """
+        self.spec = self._specs[windowed]
 
     def enter_stage(self, stage: int) -> None:
         """Make the following steps run on another stage (part of the model on its own PEs).

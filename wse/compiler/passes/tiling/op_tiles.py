@@ -188,6 +188,8 @@ def op_tiles(cache: ResultCache, spec: ModelSpec, tiling: Tiling, op: Op, cut: R
         op: The op.
         cut: Partitioning of the model dimensions across the PEs of the stage.
     """
+    if op.windowed and cut.window is not None:
+        spec, cut = spec.with_window_heads, cut.window
     if op.kind in OF_EXPERTS:
         return cache.of(_expert_tiles, 6)(spec, tiling, op, cut)
     return cache.of(_tiles_without_experts, 64)(spec, tiling, op, cut)

@@ -133,6 +133,7 @@ def _region_cut(spec: ModelSpec, weight_types: WeightTypes, scope: str, region: 
         latent=_latent_cut(spec, weight_types, hidden, cols, attention_cols),
         linear=_linear_cut(spec, region),
         attention=middle_segment(attention_cols, cols),
+        window=None if spec.window_heads is None else _region_cut(spec.with_window_heads, weight_types, scope, region),
         **_block_cuts(spec, weight_types, region, BLOCK),
     )
 
@@ -151,7 +152,8 @@ def _with_parts(
         cut: Partitioning of the region for whole blocks.
         parts: The parts that the region stores.
     """
-    return replace(cut, **_block_cuts(spec, weight_types, region, parts))
+    block_cuts = _block_cuts(spec, weight_types, region, parts)
+    return replace(cut, **block_cuts, window=None if cut.window is None else replace(cut.window, **block_cuts))
 
 
 def _block_cuts(spec: ModelSpec, weight_types: WeightTypes, region: RegionShape, parts: Parts) -> dict[str, Any]:

@@ -39,8 +39,8 @@ def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
         case "norm" | "post_norm":
             return [vector_tile(op.weights, hidden)]
         case "qkv":
-            gates = [queries] * (len(op.weights) - 3)
-            return [matrix_tile(op.weights, hidden, queries, keys, keys, *gates)]
+            are_queries = [name.endswith((".q", ".q_gate")) for name in op.weights]
+            return [matrix_tile(op.weights, hidden, *[queries if is_query else keys for is_query in are_queries])]
         case "output":
             return [matrix_tile(op.weights, queries, hidden)]
         case "gate_up" | "shared_gate_up" | "product":

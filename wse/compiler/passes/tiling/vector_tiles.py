@@ -13,15 +13,14 @@ from wse.arrays import I32
 from wse.compiler.passes.tiling.tile_parts import part_of, tile_of, vector_tile
 from wse.compiler.state import RegionCut
 from wse.errors import WseBug
-from wse.models.attention_traits import Rope
 from wse.models.op import Op
-from wse.models.spec import ModelSpec
+from wse.models.spec import Layer, ModelSpec
 from wse.program.program import FREQUENCIES, ORDINALS, TIMES, WINDOW_FREQUENCIES
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.tiles import Tile
 
-NORM_OF = {"qkv": "attention_norm", "gate_up": "mlp_norm"}
-"""For ops whose norm may be applied after their products, the name of that norm."""
+WITH_NORM_PRODUCTS = ("qkv", "gate_up")
+"""Kinds of ops to whose products the norm of their input may be applied, instead of to the input."""
 
 
 def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
@@ -36,7 +35,10 @@ def column_vectors(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
         spec: Model.
     """
     return [
-        vector_tile(group, *((_over_columns(name, cut, spec), ROWS) for name in group))
+        tile_of(
+            [part_of(name, None, (_over_columns(name, cut, spec), ROWS)) for name in group],
+            view="acc" if op.kind == "stream_scale" else "wgt",
+        )
         for group in op.vectors
         if not _is_hidden(group[0])
     ]
@@ -68,15 +70,15 @@ def norm_products(op: Op, cut: RegionCut, spec: ModelSpec) -> list[Tile]:
     Returns:
         A list with the tile; an empty list for ops that do not follow such a norm.
     """
-    if op.kind not in NORM_OF or not spec.pre_norms:
+    if op.kind not in WITH_NORM_PRODUCTS or not op.input_norm:
         return []
-    norm, over_columns = NORM_OF[op.kind], [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]
+    over_columns = [(_over_columns(f"{name}_bias", cut, spec), ROWS) for name in op.weights]
     parts = [
-        part_of(f"{name}{TIMES}{vector}", None, outputs)
-        for vector in (norm, f"{norm}_bias")[: 1 + spec.has_norm_bias]
+        part_of(f"{name}{TIMES}{vector.rpartition('.')[2]}", None, outputs)
+        for vector in (op.input_norm, f"{op.input_norm}_bias")[: 1 + spec.has_norm_bias]
         for name, outputs in zip(op.weights, over_columns, strict=True)
     ]
-    return [tile_of(parts, view="f32", name=norm_products_name(f"layers.{op.layer}.{norm}"))]
+    return [tile_of(parts, view="f32", name=norm_products_name(op.input_norm))]
 
 
 def norm_products_name(norm: str) -> str:
@@ -116,6 +118,8 @@ def _over_columns(name: str, cut: RegionCut, spec: ModelSpec) -> I32:
             return cut.linear.value_heads
         case "norm" if cut.linear is not None:
             return cut.linear.heads.features
+        case "stream_scale":
+            return np.zeros((cut.cols, 1), np.int32)
         case "q_a_bias" if cut.latent is not None:
             return cut.latent.source
         case "kv_a_bias" if cut.latent is not None:
@@ -150,9 +154,11 @@ def index_tables(cut: RegionCut) -> list[Tile]:
     return [tile_of([part_of(ORDINALS, None, index)], view="f32", name=name) for name, index in tables]
 
 
-def frequencies_name(spec: ModelSpec, rope: Rope) -> str:
-    """Return the name of the tile with the frequencies of a model's rotary position embeddings."""
-    return WINDOW_FREQUENCIES if rope == spec.window_rope else FREQUENCIES
+def frequencies_name(spec: ModelSpec, layer: Layer) -> str:
+    """Return the name of the tile with the frequencies of a layer's rotary position embeddings."""
+    if spec.window_heads is not None:
+        return FREQUENCIES if layer.window is None else WINDOW_FREQUENCIES
+    return WINDOW_FREQUENCIES if spec.rope_of(layer) == spec.window_rope else FREQUENCIES
 
 
 def frequency_table(cut: RegionCut, count: int, name: str) -> Tile:

@@ -14,16 +14,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import DECODE, PREFILL, REFUSE, VERIFY
+from wse.compiler.score_bytes import fullest_head_places
 from wse.compiler.search.fitting.chunks import first_that_fits
 from wse.compiler.search.layer_cycles import cycles_of_layers, layers_on
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.models.spec import ModelSpec
-from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.rounding import ceil_div
 
 MAX_NARROWING = 4
@@ -46,8 +47,10 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
     counts, latent = range(region_cols, region_cols // MAX_NARROWING, -1), spec.latent
     smallest_count_of: dict[tuple[int, ...], int]  # by the division on the fullest column; later counts are smaller
     if latent is None:
-        sizes = spec.kv_head_count, spec.head_size, spec.rotary_size
-        smallest_count_of = {head_places(cols, *sizes, mixed_pairs=spec.has_unit_rope): cols for cols in counts}
+        kinds = dict.fromkeys((spec, spec.with_window_heads))
+        smallest_count_of = {
+            tuple(chain(*(fullest_head_places(kind, cols) for kind in kinds))): cols for cols in counts
+        }
     else:
         extents = [latent.q_rank or spec.hidden_size, latent.kv_rank, latent.rope_size // 2]
         extents += [spec.hidden_size] if with_hidden else []

@@ -1,0 +1,126 @@
+"""OLMo Hybrid: OLMo 2 with linear attention in most layers, whose norms precede their blocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from wse.models.attention_traits import LinearAttention
+from wse.models.configs.config_reader import ConfigReader
+from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, Heads, read_decoder, read_heads, require_class
+from wse.models.configs.layer_kinds import FULL
+from wse.models.configs.linear_config import LINEAR, hybrid_kinds, read_linear_attention
+from wse.models.configs.rope_config import disables_rope, read_rope
+from wse.models.family import Family, FileSlice
+from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors.tensor_names import NAMES, LayerTensor, canonical_tensors
+
+LINEAR_NORM_EPS: Final = 1e-5
+"""Epsilon of the norm after linear attention, which no config specifies."""
+
+PUBLISHED_NORMS: Final = {
+    "input_layernorm.weight": "attention_layer_norm.weight",
+    "post_attention_layernorm.weight": "feedforward_layer_norm.weight",
+}
+"""Names of norms in published checkpoints, keyed by their names in transformers."""
+
+
+def read_olmo_hybrid(config: ConfigReader) -> ModelSpec:
+    """Read the specification of an OLMo Hybrid model from its config.json.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "OlmoHybridForCausalLM")
+    heads, rotary = read_heads(config), not disables_rope(config)
+    layers = _layers(config, rotary=rotary)
+    rope = read_rope(config, heads.size)
+    spec = read_decoder(config, heads, rope=rope, layers=layers, bias_key="attention_bias")
+    return replace(
+        spec,
+        rope=spec.rope if rotary else None,
+        head_norm="rms_all",
+        pre_norms=False,
+        post_norms=True,
+        linear=_linear_attention(config, heads, spec.hidden_size),
+    )
+
+
+def _layers(config: ConfigReader, *, rotary: bool) -> tuple[Layer, ...]:
+    """Return the layers of a model, each with full attention or linear attention.
+
+    Layers with linear attention normalise the inputs of their blocks, the others the outputs.
+
+    Args:
+        config: Reader of the model's config.
+        rotary: Whether layers with full attention have rotary position embeddings.
+
+    Raises:
+        BadModel: All layers have the same type of attention.
+    """
+    kinds = hybrid_kinds(config, interval=4)
+    if not config.has_value("layer_types") and FULL not in kinds:
+        kinds = (*kinds[:-1], FULL)
+    if {*kinds} != {FULL, LINEAR}:
+        config.refuse("layer_types", [*kinds], f"give at least one layer {FULL} and one layer {LINEAR}")
+    linear, full = Layer(linear=True, pre_norms=True, post_norms=False), Layer(rotary=rotary)
+    return tuple(linear if kind == LINEAR else full for kind in kinds)
+
+
+def _linear_attention(config: ConfigReader, heads: Heads, hidden_size: int) -> LinearAttention:
+    """Return the sizes of linear attention.
+
+    Sizes that the config leaves out depend on the heads of full attention and on the hidden size.
+    """
+    key_heads = config.integer("linear_num_key_heads", 1, MAX_HEADS, default=heads.count)
+    unstated_key_size = int(0.75 * hidden_size / key_heads)
+    key_size = config.integer("linear_key_head_dim", 1, WIDEST, default=unstated_key_size)
+    unstated_sizes = LinearAttention(
+        key_heads=key_heads,
+        value_heads=heads.count,
+        key_size=key_size,
+        value_size=2 * key_size,
+        taps=4,
+        max_strength=2 if config.flag("linear_allow_neg_eigval", default=True) else 1,
+        norm_eps=LINEAR_NORM_EPS,
+    )
+    return read_linear_attention(config, unstated_sizes)
+
+
+def _published_norm(tensor: LayerTensor) -> tuple[FileSlice, ...]:
+    """Return where a published checkpoint stores a norm, or () if it has the name in transformers."""
+    name = tensor.prefix + PUBLISHED_NORMS.get(NAMES.get(tensor.name, ""), "")
+    return (FileSlice(file_name=name, file_shape=tensor.shape),) if name in tensor.file_names else ()
+
+
+def _convolution(tensor: LayerTensor) -> tuple[FileSlice, ...]:
+    """Return where a checkpoint stores the convolution of queries, keys or values of linear attention."""
+    if not tensor.name.startswith("delta.conv_"):
+        return ()
+    name = tensor.name_in_file(f"linear_attn.{tensor.name[-1]}_conv1d")
+    channels, taps = tensor.shape
+    return (FileSlice(file_name=name, file_shape=(channels, 1, taps), index=(slice(None), 0)),)
+
+
+NAMES_OF_LAYER: Final = {
+    **NAMES,
+    **{f"delta.{name}": f"linear_attn.{name}_proj.weight" for name in "qkvbao"},
+    "delta.z": "linear_attn.g_proj.weight",
+    "delta.log_rate": "linear_attn.A_log",
+    "delta.decay_bias": "linear_attn.dt_bias",
+    "delta.norm": "linear_attn.o_norm.weight",
+}
+"""Names of the tensors of a layer that are stored separately."""
+
+FAMILY: Final = Family(
+    model_types=("olmo_hybrid",),
+    read=read_olmo_hybrid,
+    tensors=partial(canonical_tensors, names=NAMES_OF_LAYER, rules=(_published_norm, _convolution)),
+    harmless_keys=frozenset(
+        {
+            *("linear_a_log_min", "linear_a_log_max"),
+            *("linear_dt_min", "linear_dt_max", "linear_dt_init_floor"),
+        }
+    ),
+)
