@@ -110,10 +110,14 @@ def test_prefix_is_loaded_with_its_state() -> None:
     assert small.prefixes.loaded_states == (0,)  # two prefixes of 30 tokens and one state of 20 do not fit
 
 
-def test_parked_state_continues_a_prefix_that_is_still_in_the_cache() -> None:
-    """With two states, one for the user, the state of the first prefix is parked and its blocks stay."""
+@pytest.mark.parametrize(("max_states", "parked"), [(2, 2), (1, 3)])
+def test_parked_state_continues_a_prefix_that_is_still_in_the_cache(max_states: int, parked: int) -> None:
+    """With two states, one for the user, the state of the first prefix is parked and its blocks stay.
+
+    With one state, which the user needs, no state is kept, and all are parked.
+    """
     chains = [[1, 2, 3], [4, 5, 6], [1, 2, 3]]
-    outcome = simulate(chains, tier(state_tokens=20, s_per_state=3.0), max_states=2)
+    outcome = simulate(chains, tier(state_tokens=20, s_per_state=3.0), max_states=max_states)
     assert first_token_s(outcome) == pytest.approx([35, 35, 5 + 3.1])
     assert (outcome.prefixes.cached_tokens, outcome.prefixes.loaded_tokens) == (30, (0,))
-    assert outcome.prefixes.parked_tokens == (2 * 20,)
+    assert outcome.prefixes.parked_tokens == (parked * 20,)

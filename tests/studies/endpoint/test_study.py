@@ -52,7 +52,7 @@ def test_serving_options_exclude_those_that_clients_choose() -> None:
 def test_wrong_options_are_refused() -> None:
     assert refusal(port=70_000).startswith("--port 70000")
     assert refusal(speed=0.0).startswith("--speed 0")
-    assert refusal(port=0, replicas=None).startswith("--replicas auto")
+    assert refusal(port=0, replicas=0).startswith("--replicas 0")
 
 
 def test_used_port_and_missing_text_file_are_refused() -> None:

@@ -47,7 +47,7 @@ class KeptStates:
 
     @property
     def room(self) -> int:
-        """Space in the KV cache that becomes free if all kept states are removed, in tokens."""
+        """Space in the KV cache that the kept states occupy, in tokens."""
         return self.state_room * len(self._blocks)
 
     @property

@@ -147,7 +147,7 @@ class KvRoom:
         """Return the blocks after the point at which an admitted request continued a kept prefix.
 
         Each block comes with the place where it is stored: CACHED, the index of a tier, or None. A
-        block in the cache cannot be continued if its state is not kept.
+        prompt cannot continue after a cached block if the state at its end was not kept.
         """
         path, shared_count = self._path(request), self._shared_counts[request]
         places = [CACHED if n < shared_count else self.parked.tier_of(block) for n, block in enumerate(path)]
@@ -218,12 +218,16 @@ class KvRoom:
             self._remove_state(self._states.oldest)
 
     def _keep_state(self, block: int) -> None:
-        """Keep the state at the end of a block in use, if there is room after removing others."""
+        """Keep the state at the end of a block in use, if there is room after removing others.
+
+        Otherwise, park it in the tiers.
+        """
         if not self._states.can_continue_after(block):
             if self._states.excess == 0 and len(self._states):
                 self._remove_state(self._states.oldest)
             need = self._states.state_room
             if self._states.excess >= 0 or need > self.free + self._removable_room:
+                self.parked.park_state(block)
                 return
             self._make_room(need)
             self.free -= need

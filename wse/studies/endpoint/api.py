@@ -40,7 +40,6 @@ def serve(
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
     batch: int | str | None = None,
-    replicas: int | str | None = 1,
     objective: str | None = None,
     routing: str = "even",
     draft_model: str | Path | None = None,
@@ -64,6 +63,7 @@ def serve(
     prefill_gpus: int | str | None = None,
     prefill_mesh: str | None = None,
     prefix_cache: bool = False,
+    replicas: int | str = 1,
     host: str = "127.0.0.1",
     port: int | str = 8000,
     speed: float | str = 1.0,
@@ -110,7 +110,8 @@ def serve(
             that decode, or that the model needs.
         prefill_mesh (ROWSxCOLS): Mesh of PEs that prefill prompts, next to the mesh that decodes,
             on the same wafers.
-        prefix_cache: Keep the KV caches of prefixes for later prompts.
+        prefix_cache: Keep the KV caches of prefixes, and states of linear attention, for later prompts.
+        replicas: Number of identical machines that share the requests.
         host: Address to listen on; 0.0.0.0 makes the endpoint available to other computers.
         port: Port to listen on; 0 for a free one.
         speed: Simulated seconds per second of real time. With 0.1, all tokens come ten times as

@@ -15,6 +15,7 @@ LOCAL_HOST: Final = "127.0.0.1"
 _SIMULATED: Final = (
     *(option.name for group in (TrafficOptions, TierOptions, PromisedTimes) for option in fields(group)),
     "users",
+    "replicas",
     "economics",
     "price",
     "batching",
@@ -30,6 +31,7 @@ class EndpointRequest:
     PANEL: ClassVar[Panel] = "Serving"
 
     service: Annotated[ServeRequest, OptionsOf(without=_SIMULATED)] = field(default_factory=ServeRequest)
+    replicas: Annotated[int, Option(doc="Number of identical machines that share the requests.")] = 1
     host: Annotated[
         str,
         Option(doc="Address to listen on; 0.0.0.0 makes the endpoint available to other computers.", metavar="ADDRESS"),

@@ -29,7 +29,7 @@ class Endpoint:
         address: Base URL of the API, such as ``http://127.0.0.1:8000/v1``.
         model: Name of the model, which requests must state.
         context: Maximum total number of tokens of a prompt and its answer.
-        systems: Number and name of the machine's wafers or GPUs, such as "4 wse3 wafers".
+        systems: Number and name of the wafers or GPUs of all replicas, such as "4 wse3 wafers".
     """
 
     def __init__(self, request: EndpointRequest) -> None:
@@ -41,6 +41,8 @@ class Endpoint:
         """
         if not 0 <= request.port <= MAX_PORT:
             raise BadInput(f"--port {request.port}: give a number from 0 to {MAX_PORT}")
+        if request.replicas < 1:
+            raise BadInput(f"--replicas {request.replicas}: give a number of at least 1")
         if not 0 < request.speed < math.inf:
             raise BadInput(f"--speed {request.speed:g}: give a factor of more than 0")
         try:
@@ -56,16 +58,16 @@ class Endpoint:
         try:
             machine = prepare_endpoint(request)
             _check_pace(request.speed, machine.round_s)
+            self.model, self.context, self.systems = machine.model, machine.context, machine.systems
+            service = Service(machine.live, model=self.model, context=self.context, speed=request.speed, texts=texts)
+            app = endpoint_app(service)
+            config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S)
+            self._server = uvicorn.Server(config)
         except BaseException:
             self._listener.close()
             raise
-        self.model, self.context, self.systems = machine.model, machine.context, machine.systems
         host, port = self._listener.getsockname()[:2]
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
-        service = Service(machine.live, model=self.model, context=self.context, speed=request.speed, texts=texts)
-        app = endpoint_app(service)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S)
-        self._server = uvicorn.Server(config)
 
     def run(self) -> None:
         """Answer requests until the process is interrupted."""

@@ -1,4 +1,4 @@
-"""Study behind ``wse serve``: compiles the machine whose speed an endpoint has."""
+"""Study behind ``wse serve``: prepares the simulated machines of an endpoint."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wse.errors import BadInput
 from wse.reports.terminal import plural
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.serving.simulation.drafts import Drafts
@@ -50,9 +49,7 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
         BadInput: An option is invalid, or an item that it names is missing or unusable.
         DoesNotFit: The model, or a request of the maximum length, does not fit.
     """
-    service, replicas = request.service, request.service.base.replicas
-    if replicas is None:
-        raise BadInput("--replicas auto: the requests of clients are not known in advance; give a number")
+    service, replicas = request.service, request.replicas
     prepared_serve = prepare_serve(replace_options(service, requests=1, prefix_tokens=0))
     workload = prepared_serve.workload
     decode = serving_machine(prepared_serve, prepared_serve.decode)

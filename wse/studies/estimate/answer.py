@@ -85,12 +85,12 @@ def _layout_sentence(result: EstimateResult) -> str:
         return f"{stages}."
     objective, serving = str(result.inputs["objective"]), result.serving
     users = "" if serving is None or serving.users == serving.replicas else f" for {plural(serving.users, 'user')}"
-    if users and result.inputs.get("draft_model") is not None:
-        users += ", of those with room for all users, which --draft-model requires"
     sentence = f"{stages}, chosen for {PURPOSES[objective]}{users} (--objective {objective})."
+    if users and result.inputs.get("draft_model") is not None:
+        return f"{sentence} Only layouts with room for all users were considered, because --draft-model requires it."
     if users or objective != LATENCY:
         return sentence
-    return f"{sentence} Of layouts that are nearly as fast, the one with the most room was chosen. {MANY_USERS}"
+    return f"{sentence} Of the layouts that are nearly as fast, it has room for the most users. {MANY_USERS}"
 
 
 def _waiting_sentence(result: EstimateResult) -> str:

@@ -59,8 +59,9 @@ class PreparedEstimate(PreparedPlacement):
     def goal(self) -> Goal:
         """Users, replicas and objective for which the layout of the wafers is chosen.
 
-        Users may not wait if a draft model verifies its tokens on this layout, or if the layout
-        with a draft head must have as many replicas. With drafts, all users must fit.
+        Users may not wait if all of them must also fit with drafts on this layout (with a draft
+        model), or on as many replicas as this layout needs (with a draft head and ``--replicas
+        auto``).
         """
         request = self.request
         has_own_layout = request.drafts.draft_model is None and request.replicas is not None  # the model with a head

@@ -103,7 +103,7 @@ def drawings_of(result: ScenarioResult) -> tuple[Drawing, ...]:
 
         Its colour shows the model or, if all combinations have the same model, the machine.
         """
-        name = combination.model if several_models else combination.machine
+        name = combination.model if several_models else combination.machine_text
         series = "" if combination.agreement == RULED_OUT else printable(name)
         return Line(series=series, kind=combination.kind, points=tuple(points))
 

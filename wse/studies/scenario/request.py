@@ -34,7 +34,7 @@ REFUSED: Final = {
     "price": "give prices in the table [prices]",
 }
 """Sweep fields that a scenario does not accept, with the remedy for the error message."""
-COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpus", "users"}
+COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpus", "stack", "users"}
 """Fields with their own column in results. Draft options are part of the draft's name instead."""
 
 

@@ -136,7 +136,7 @@ def _published_table(result: ScenarioResult) -> Table:
         columns=columns,
         rows=rows,
         title="Predicted against published",
-        note="by: the nearest combination of those that agree with all figures or, failing that, with this one",
+        note="by: the nearest combination, preferably one that agrees with all figures, or else with this one",
         footer=(
             ("agree", "combinations that agree with this figure, of those for which it is predicted"),
             *(
@@ -174,7 +174,7 @@ def _combinations_table(
         columns=(*_SUBJECT, *prompts, *other_axes, *_DRAFTS, *(_TIERS if has_tiers else _PREDICTIONS), _AGREEMENT),
         rows=listed_rows,
         title=title if shows_all else f"{title} within the tolerance",
-        note="tok/s: tokens/s of each user; columns without fast: plain tier; speed, cost: fast tier divided by plain"
+        note="users, tok/s: users of the plain tier and tokens/s of each; speed, cost: fast tier divided by plain tier"
         if has_tiers
         else "a user: tokens/s per user",
         footer=(*prices, *_more_rows(rows, listed_rows)),

@@ -154,7 +154,9 @@ class BatchingOptions:
             unit=TOKEN,
         ),
     ] = None
-    prefix_cache: Annotated[bool, Option(doc="Keep the KV caches of prefixes for later prompts.")] = False
+    prefix_cache: Annotated[
+        bool, Option(doc="Keep the KV caches of prefixes, and states of linear attention, for later prompts.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

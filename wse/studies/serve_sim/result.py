@@ -253,7 +253,7 @@ class ServeResult(Result):
                 state = f"Stable with the stated constants, overloaded in {samples}"
             come = f"{state}: {count(rate)} requests/s arrive, {share} of the capacity of {capacity}."
             if option and self.ranges:
-                come += " The intervals assume a rate that follows the capacity; --rate fixes it."
+                come += " In the intervals below, the rate follows the capacity of each sample; --rate fixes it."
         if self.served is None:
             return come
         come += self._limit()
@@ -319,7 +319,7 @@ class ServeResult(Result):
             start = f"First leave out `--objective {LATENCY}`, because the layout for {THROUGHPUT} serves more "
             start += "requests. With this layout, give"
         goal = f"for a load of at most {STABLE_LOAD:g} with the stated constants"
-        samples = "The next result says in how many samples of the uncertain constants the service is overloaded."
+        samples = "The result with such an option states in what percentage of the samples the service is overloaded."
         return f"{start} {', or '.join(remedies)}{other_option}, {goal}. {samples}"
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:

@@ -34,7 +34,8 @@ class PrefixLoads:
     can load such blocks instead of reading their tokens again.
 
     Attributes:
-        hits: Number of requests that loaded blocks and found no blocks in the KV cache.
+        hits: Number of requests that loaded blocks or a state, and could not continue a prefix in the
+            KV cache.
         cached_tokens: Number of tokens that were in the KV cache and useful only with a loaded state.
         loaded_tokens: Number of tokens that were loaded from each tier.
         loaded_states: Number of states of linear attention that were loaded from each tier.
@@ -78,8 +79,8 @@ class PrefixLoads:
         long as reading their tokens. The machine reads the rest of the prompt. The comparison does
         not include the time that reading waits for other prompts.
 
-        With linear attention, a load stops only at the end of a block whose state is stored. The
-        state is loaded as well, and the last one in each tier counts.
+        With linear attention, blocks are loaded from each tier up to the last one whose state is
+        stored, and this state is loaded too.
 
         Args:
             request: Index of the request.
@@ -127,11 +128,12 @@ class PrefixLoads:
             end_s: Time at which the parts before are loaded.
         """
         tiers, link_free_s = self._room.parked.tiers, list(self._link_free_s)
-        loads = [(part.place, part.tokens * tiers[part.place].s_per_token) for part in parts]
-        for place, seconds in [*loads, (state_place, tiers[state_place].s_per_state)]:
-            if place != CACHED:
-                link_free_s[place] = max(link_free_s[place], now_s) + seconds
-                end_s = max(end_s, link_free_s[place] + tiers[place].latency_s)
+        loads = [(part.place, part.tokens * tiers[part.place].s_per_token) for part in parts if part.place != CACHED]
+        if state_place != CACHED:
+            loads.append((state_place, tiers[state_place].s_per_state))
+        for place, seconds in loads:
+            link_free_s[place] = max(link_free_s[place], now_s) + seconds
+            end_s = max(end_s, link_free_s[place] + tiers[place].latency_s)
         return link_free_s, end_s
 
     def _count(self, parts: Sequence[_Part], state_place: int) -> None:

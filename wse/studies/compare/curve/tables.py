@@ -118,7 +118,7 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
     note += f"fast: of {FAST_TIMES * plain_speed:g} tokens/s"
     note += "; speed / plain, cost / plain: relative to the plain tier of the same machine" if ratios else ""
     if any(row.tiers == (PLAIN, FAST) for row in rows):
-        note += "; both: the same users, speed and cost in both tiers"
+        note += "; both: one row for both tiers, with the same users, speed and cost"
     return Table(columns=columns, rows=[row for row in rows if row.tiers], title="Tiers", note=note)
 
 

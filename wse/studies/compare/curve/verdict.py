@@ -25,7 +25,7 @@ from wse.studies.compare.machine import GPU, WAFER, Machine
 CROSSOVERS: Final[dict[Crossover, str]] = {
     "always": "at every speed",
     "never": "at no speed",
-    "above": "above a certain speed, which GPUs also reach",
+    "above": "above a certain speed (which GPUs also reach)",
     "alone": "only where GPUs are too slow",
     "other": "in other ranges of speed",
 }
@@ -130,7 +130,7 @@ def _certainty(
     """Return a sentence that states in what fraction of the samples the verdict holds."""
     crossovers = words_with_and(
         [
-            f"in {percent_text(certainty.crossovers[case])} of them {CROSSOVERS[case]}"
+            f"{CROSSOVERS[case]} in {percent_text(certainty.crossovers[case])}"
             for case in CROSSOVERS
             if case in certainty.crossovers
         ]
@@ -140,7 +140,7 @@ def _certainty(
     return (
         f"Of {certainty.samples} samples of the uncertain inputs ({SAMPLED_ON_WAFERS}), one user is faster on "
         f"{places[0]} in {faster_share} of them, and a token is cheaper on {places[1]} in {cheaper_share} of them; "
-        f"tokens are cheaper on wafers {crossovers}."
+        f"tokens are cheaper on wafers {crossovers} of them."
     )
 
 

@@ -131,9 +131,10 @@ def _counts_text(counts: Sequence[int], link_text: str) -> str:
         counts: The wafer counts that were compared.
         link_text: The links of the wafers; empty if there are no rows with other links.
     """
-    links = f" over links of {link_text}" if link_text else ""
-    text = f"of {words_with_and([*map(str, counts)])} wafers{links}, " if len(counts) > 1 else f"{links[1:]}, "
-    return "" if text == ", " else f"{text[0].upper()}{text[1:]}"
+    parts = [f"of {words_with_and([*map(str, counts)])} wafers"] if len(counts) > 1 else []
+    parts += [f"over links of {link_text}"] if link_text else []
+    text = " ".join(parts)
+    return text and f"{text[0].upper()}{text[1:]}, "
 
 
 def _is_or_are(row: ComparisonRow) -> str:

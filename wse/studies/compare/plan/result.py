@@ -100,7 +100,9 @@ ROOM: Final = (
     "room",
     "users whose KV caches fit at once in the chosen layout; the other users wait until there is room",
 )
-FEWER_USERS: Final = "requested users, of whom the machine can serve fewer; more replicas or wafers may serve more"
+FEWER_USERS: Final = (
+    "requested users; a row is for fewer of them if there is room for no more, or if even one user exceeds a limit"
+)
 """Meaning of the second number in an entry such as "48 of 60"."""
 KEEPS_WITH_LIMITS: Final = ("meets", "whether all users are served within the limits, and in how many samples")
 """Meaning of the column that states whether a machine meets the limits."""
@@ -236,7 +238,7 @@ def _users_text(row: PlannedRow, requested_users: int | None) -> str:
     """Return a table entry with the number of users, such as "60", "60, 12 wait" or "48 of 60".
 
     In the second case, the KV caches of 12 users do not fit at the same time as those of the other
-    users. In the third case, the machine can serve only 48 of the requested users.
+    users. In the third case, the row is for only 48 of the requested users.
 
     Args:
         row: The machine.

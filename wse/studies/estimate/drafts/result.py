@@ -176,7 +176,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         text = "figures with drafts are for a layout with room for the draft head, which may differ from the layout "
         text += f"above; a token takes {seconds(room)} on it without drafts"
         if plan.users == 1 and room > NOTABLE * plain_s:
-            text += f", and {seconds(plain_s)} on the fastest layout; on more --wafers, the fastest one may have room"
+            text += f", and {seconds(plain_s)} on the fastest layout; with more --wafers, the draft head may fit on it"
         layout.append(("layout", text))
     if plan.users > 1:
         layout.append(("times", f"drafting, verifying: of one pass; speed-up: with {plural(plan.users, 'user')}"))
