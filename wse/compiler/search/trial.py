@@ -24,21 +24,19 @@ attention columns are fitted, differs between layouts of a model by about this f
 
 
 def cycles_between_requests(all_cycles: float | F64, slowest_cycles: float | F64, requests: float | F64) -> float | F64:
-    """Return the mean cycles between the ends of successive requests when several are in flight.
+    """Return the minimum mean cycles between the ends of successive requests, several in flight.
 
-    Requests queue only for the slowest stage. The result is Schweitzer's (1979) approximation of
-    mean value analysis (Reiser and Lavenberg, Journal of the ACM 1980) for this closed queue. With
-    one request, it is ``all_cycles``; with very many, it approaches ``slowest_cycles``.
+    Neither does a request take less than ``all_cycles``, nor does the slowest stage serve requests
+    more often than it can (the asymptotic bounds of Denning and Buzen, ACM Computing Surveys 10(3),
+    1978). Passes reach a stage at nearly equal intervals, so they hardly wait, and the actual
+    number is close to this bound.
 
     Args:
         all_cycles: Cycles of a request on all stages.
         slowest_cycles: Part of these cycles on the slowest stage.
         requests: Requests in flight, at least 1; may be a fraction.
     """
-    other_cycles = all_cycles - slowest_cycles
-    excess_cycles = requests * slowest_cycles - other_cycles
-    queued_cycles = (excess_cycles + np.sqrt(excess_cycles**2 + 4 * slowest_cycles * other_cycles)) / 2
-    return (other_cycles + queued_cycles) / requests
+    return np.maximum(all_cycles / requests, slowest_cycles)
 
 
 class Timer(NamedTuple):
