@@ -113,7 +113,8 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
     speeds = ""
     if low.tokens_per_s_per_user and high.tokens_per_s_per_user:
         times = high.tokens_per_s_per_user / low.tokens_per_s_per_user
-        speeds = f", and each user gets {three_figures(times)} times as many tokens/s"
+        share = f"{three_figures(times)} times as many" if times >= 1 else f"{percent(times)} of the"
+        speeds = f", and each user gets {share} tokens/s"
     yield (
         f"On {names[high.kind]}, a token costs {costs} as on {names[low.kind]}{speeds}. The {names[high.kind]} with "
         f"{PURPOSES[COST]} are {_text(high)}."
