@@ -29,7 +29,7 @@ def every_row() -> Rows:
     """Return the comparison of all rows except services, which take seconds each and are tested in `test_services`."""
     rows = [m for path in default_files() for m in read(path)]
     services = [m for m in rows if unless_declined(service_request, m)]
-    assert (len(rows), len(services)) == (3701, 20)
+    assert (len(rows), len(services)) == (3701, 21)
     return compare([m for m in rows if not unless_declined(service_request, m)], lambda *_: None)
 
 
