@@ -19,7 +19,7 @@ from wse.backends.fabric.expert_columns import ASSUMED, Pairs
 from wse.backends.fabric.expert_costs import RoutedCosts
 from wse.backends.fabric.group_cost import GroupCosts, origins, starts
 from wse.backends.fabric.links.routes import Routes
-from wse.backends.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
+from wse.backends.fabric.links.traffic import Traffic
 from wse.backends.fabric.phase_cost import CacheUse, CostClass, PhaseCost, PhaseTraffic, TokenClass
 from wse.backends.fabric.step_cost import StepCosts
 from wse.backends.fabric.traffic_counts import TrafficCounts
@@ -154,39 +154,17 @@ class Fabric:
             for slots, all_lengths in lengths_by_slots.items()
         ]
 
-    def shift_traffic(self, token_class: TokenClass) -> StepTraffic:
+    def shift_traffic(self, token_class: TokenClass) -> tuple[I64, I64]:
         """Return the traffic of the cache shifts of all passes in a class.
 
         A cache shift moves a user's cache entries to the row of PEs above.
-        """
-        phase = self.program.decode
-        steps = by_counters(phase.steps)
-        if not len(steps):
-            return NO_TRAFFIC
-        traffic_by_step, rectangles = self._counts.shifts(phase, steps, token_class.slots, token_class.lengths)
-        words, hops, _ = traffic_by_step.sum(axis=1).tolist()
-        return StepTraffic(words, hops, 0, rectangles)
-
-    def cache_shift_traffic(self, slots: Slots, lengths: Sequence[int]) -> I64:
-        """Return the words and hops of the cache shifts of several decode passes.
-
-        A cache shift moves a user's cache entries to the row of PEs above.
-
-        Args:
-            slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers). They
-                must be the same for all passes.
-            lengths: Number of tokens in the cache before the pass, for every pass and user.
 
         Returns:
-            int64 ``[steps, 2]``, words and hops of each step, summed over the passes.
+            Words, hops and bytes of each step, int64 ``[3, steps]``, and the links that carry the
+            words, as rectangles of links with equal word counts.
         """
         phase = self.program.decode
-        moved_by_step = np.zeros((len(phase.steps), 2), np.int64)
-        steps = by_counters(phase.steps)
-        if len(steps):
-            shift_traffic, _ = self._counts.shifts(phase, steps, slots, lengths)
-            moved_by_step += shift_traffic[:2].T
-        return moved_by_step
+        return self._counts.shifts(phase, by_counters(phase.steps), token_class.slots, token_class.lengths)
 
     def busiest_routed_link_words(self, index: int) -> int:
         """Return the words on the busiest link in one run of a phase, for routed steps only.

@@ -14,7 +14,6 @@ from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.expert_columns import ASSUMED, Pairs
 from wse.backends.fabric.links.link_map import NOTHING, PLANE, Link, scale_words
 from wse.backends.fabric.links.routes import DIRECTIONS, Routes
-from wse.backends.fabric.links.traffic import StepTraffic
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import CacheUse, CostClass, PhaseCost, TokenClass
 from wse.program.program import Program
@@ -93,14 +92,19 @@ class PhaseTotals:
         self._add_links(cost.cost_class, traffic.by_slots, runs)
         self._add_links(traffic.shifts.tobytes(), traffic.shifts, runs)
 
-    def add_shifts(self, traffic: StepTraffic) -> None:
+    def add_shifts(self, by_step: I64, rectangles: I64) -> None:
         """Add the traffic of cache shifts, which the cost of a ``TokenClass`` does not include.
 
         A cache shift moves KV-cache entries from row to row of PEs.
+
+        Args:
+            by_step: int64 ``[3, steps]``, words, hops and bytes of each step.
+            rectangles: Links that carry the words, as rectangles of links with equal word counts.
         """
-        self.words += traffic.words
-        self.hops += traffic.hops
-        self._add_links(traffic.rectangles.tobytes(), traffic.rectangles, 1)
+        words, hops, _ = by_step.sum(axis=1).tolist()
+        self.words += words
+        self.hops += hops
+        self._add_links(rectangles.tobytes(), rectangles, 1)
 
     def _add_links(self, key: _Key, rectangles: I64, times: int) -> None:
         """Count ``times`` runs that all send the same words over the same links.
@@ -207,7 +211,7 @@ class RunTotals:
         classes = self.fabric.decode_costs(self.lengths, tokens)
         for token_class in classes:
             self._add(self.decode, self.fabric.program.decode_index, token_class.cost, token_class.tokens)
-            self.decode.add_shifts(self.fabric.shift_traffic(token_class))
+            self.decode.add_shifts(*self.fabric.shift_traffic(token_class))
         self.lengths = [length + tokens for length in self.lengths]
         return classes
 

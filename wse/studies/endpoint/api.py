@@ -91,8 +91,8 @@ def serve(
         max_users: Maximum users served at a time, or batch slots of a static batch. Default: the
             most that fit.
         chunk: Prompt tokens to prefill at a time, between two decode passes of other users.
-            Default: 8,192 on GPUs; on wafers, as many as stages can process in the time in
-            which they would otherwise be idle.
+            Default: 8,192 on GPUs; on wafers, the number that stages can process while they
+            would otherwise be idle.
         prefill (same|own): Prefill prompts on the machine that decodes (same), or on separate
             wafers or GPUs (own).
         prefill_wafer: Wafer that prefills prompts if GPUs decode: a name of `wse wafers`, or a TOML

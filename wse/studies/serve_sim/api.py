@@ -134,8 +134,8 @@ def serve_sim(
         batch_wait: Time after which a static batch starts even if it is not full, such as 500ms.
             Default: never. A number is in s; a string has a unit.
         chunk: Prompt tokens to prefill at a time, between two decode passes of other users.
-            Default: 8,192 on GPUs; on wafers, as many as stages can process in the time in
-            which they would otherwise be idle.
+            Default: 8,192 on GPUs; on wafers, the number that stages can process while they
+            would otherwise be idle.
         prefill (same|own): Prefill prompts on the machine that decodes (same), or on separate
             wafers or GPUs (own).
         prefill_wafer: Wafer that prefills prompts if GPUs decode: a name of `wse wafers`, or a TOML

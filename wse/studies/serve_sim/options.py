@@ -150,7 +150,7 @@ class BatchingOptions:
         int | None,
         Option(
             doc="Prompt tokens to prefill at a time, between two decode passes of other users. Default: 8,192 on GPUs; "
-            "on wafers, as many as stages can process in the time in which they would otherwise be idle.",
+            "on wafers, the number that stages can process while they would otherwise be idle.",
             unit=TOKEN,
         ),
     ] = None

@@ -108,7 +108,7 @@ class _Passes:
         wait_cycles = self._now - self._ended  # cycles that each user waits for the prompts of later users
         for token_class in token_classes:
             uses = [self._use() for _ in range(token_class.tokens)]
-            shifts = self._fabric.cache_shift_traffic(token_class.slots, token_class.lengths)
+            shifts = self._fabric.shift_traffic(token_class)[0][:2].T
             mean, remainder = np.divmod(shifts, token_class.tokens)
             cost = _with_shifts(token_class.cost, mean)
             with self._recorder.writer.transaction():

@@ -169,8 +169,8 @@ def _figures(row: PlannedRow, goal: Goal) -> str:
 
 
 def _lowest_price(row: PlannedRow) -> str:
-    """Return a phrase that says that a machine costs the least per hour."""
-    return f"{row.machine} costs the least per hour: {three_figures(usd_per_hour(row))} USD"
+    """Return a phrase that says that a machine has the lowest price per hour."""
+    return f"{row.machine} has the lowest price per hour: {three_figures(usd_per_hour(row))} USD"
 
 
 def _cheapest_per_hour(rows: Sequence[PlannedRow]) -> PlannedRow | None:
