@@ -139,8 +139,8 @@ def verdict_of(combinations: Sequence[CombinationResult], published: Sequence[Pu
         return (counts_text,)
     figure, (combination, row) = published[first_index], nearest_combination
     predicted = FIGURES[figure.figure].text(row.predicted)
-    comparison = f"{predicted} predicted against {published_text(figure)} ({row.error_pct:+.0f} %)"
-    return counts_text, f"Nearest is {combination.settings}: {comparison}."
+    comparison = f"{predicted} predicted against {published_text(figure)} ({row.error_pct:+.1f} %)"
+    return counts_text, f"The prediction nearest to the first deciding figure is {combination.settings}: {comparison}."
 
 
 def answer(

@@ -109,6 +109,7 @@ class UseResult(Result):
     busy: Annotated[float, Doc("fraction of the time in which a pass runs")]
     slowest_stage: Annotated[float, Doc("fraction of the time in which the slowest stage works")]
     prefill_busy: Annotated[float | None, Doc("the same for a separate machine that reads prompts")] = None
+    in_flight: Annotated[float, Doc("mean number of requests that have arrived and are not complete")]
     users: Annotated[float, Doc("mean number of users whose tokens are decoded")]
     most_users: Annotated[int, Doc("batch slots: maximum number of users served at a time")]
     kv: Annotated[float, Doc("mean fraction of the KV-cache capacity that requests and kept prefixes occupy")]

@@ -74,6 +74,7 @@ def served_result(
             busy=outcome.busy_s / replica_s,
             slowest_stage=outcome.work_s / replica_s,
             prefill_busy=None if prefill is None else outcome.prefill_busy_s / replica_s,
+            in_flight=float((outcome.end_s - outcome.workload.arrival_s).sum()) / outcome.makespan_s,
             users=outcome.user_s / outcome.makespan_s,
             most_users=outcome.replicas * max_users,
             kv=outcome.kv_token_s / (replica_s * decode.costs.kv_capacity_tokens),

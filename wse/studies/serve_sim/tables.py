@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
     from wse.studies.serve_sim.result import PrefixResult, RequestsResult, ServedResult, ServeResult
 
+NOTABLE_SHARE: Final = 0.98
+"""Fraction of the constant number of requests in flight; a smaller mean number is shown."""
+
 WAITS: Final = (
     (
         "queue",
@@ -87,6 +90,11 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         ("decoding", f"{count(use.users)} users on average{room_text}"),
         ("KV cache", f"{percent(use.kv)} reserved on average, for whole requests{prefix_note}"),
     ]
+    constant = result.requests.in_flight
+    if constant and not result.requests.think_s and use.in_flight < NOTABLE_SHARE * constant:
+        text = f"{count(use.in_flight)} of {constant:,} requests on average: fewer at the start and the end (give more "
+        text += "--requests), and a request comes up to one round after the previous answer"
+        rows.insert(1, ("in flight", text))
     for name, key, unit in (
         ("energy", "joules_per_token", "J per token"),
         ("cost", "usd_per_million_tokens", "USD per million output tokens, prefill included"),

@@ -106,6 +106,7 @@ def acceptance_result(acceptance: DraftAcceptance, draft: str, model: str) -> Ac
     return AcceptanceResult(
         acceptance=curve.model,
         acceptance_by_position=acceptance.by_position,
+        acceptance_draft_tokens=curve.draft_tokens,
         acceptance_kind=curve.kind,
         acceptance_measured_with=curve.measured_with,
         acceptance_grade=curve.grade_for(kind, model),

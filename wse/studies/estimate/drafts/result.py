@@ -54,6 +54,10 @@ class AcceptanceResult(Result):
         tuple[float, ...],
         Doc("probability that the draft token at each position is accepted, given that all before it were"),
     ]
+    acceptance_draft_tokens: Annotated[
+        tuple[int, ...],
+        Doc("numbers of draft tokens per pass for which tokens per pass were measured; interpolated in between"),
+    ]
     acceptance_kind: Annotated[
         DraftKind, Doc("kind of draft that was measured: `head`, `model`, or `any` if the user gave the acceptance")
     ]
@@ -240,11 +244,15 @@ def acceptance_rows(accepted: AcceptanceResult) -> tuple[tuple[str, str], ...]:
     They state the acceptance probability at each position, the measured draft, and the source.
     """
     shares = " ".join(f"{share:.0%}" for share in accepted.acceptance_by_position)
+    lengths = accepted.acceptance_draft_tokens
+    measured_lengths = f"{', '.join(map(str, lengths[:-1]))} and {lengths[-1]}" if len(lengths) > 1 else f"{lengths[0]}"
+    is_interpolated = lengths[-1] > len(lengths)
+    gaps = f"; measured with {measured_lengths} tokens in a row, else interpolated" if is_interpolated else ""
     measurement = accepted.acceptance_note or f"measured with {accepted.acceptance_measured_with}"
     if accepted.acceptance_kind == ANY_KIND:
         measurement = accepted.acceptance_measured_with
     return (
-        ("accepted", f"{shares} by position, where all before were ({accepted.acceptance_grade})"),
+        ("accepted", f"{shares} by position, where all before were{gaps} ({accepted.acceptance_grade})"),
         ("draft", printable(measurement)),
         ("source", printable(accepted.source)),
     )
