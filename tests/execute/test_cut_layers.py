@@ -18,7 +18,7 @@ from wse.backends.wavelet.phases.phase import phase_run
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, OPTIMIZED
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.errors import WseBug
+from wse.errors import BadInput, WseBug
 from wse.hardware.spec import WaferSpec
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Program
@@ -87,13 +87,22 @@ def test_mesh_gemm_refuses_squares_of_different_sizes(prefill: str) -> None:
         checked_program(tiny_spec(tied=False), ((1, 0),), rects=(Rect(0, 0, 4, 4), Rect(4, 1, 2, 2)), choice=choice)
 
 
-@pytest.mark.parametrize("mixture", MIXTURES)
+CUTTABLE = [name for name, experts in MIXTURES.items() if not experts.separate_norms]
+"""Mixtures whose output is not normalised as a whole."""
+
+
+def test_experts_with_separate_norms_stay_whole() -> None:
+    with pytest.raises(BadInput, match="a block that is normalised as a whole stays whole"):
+        checked_program(mixture_spec(MIXTURES["separate norms"], layers=2), CUTS["in a block"])
+
+
+@pytest.mark.parametrize("mixture", CUTTABLE)
 def test_experts_may_be_cut_in_parts(mixture: str) -> None:
     spec = mixture_spec(MIXTURES[mixture], layers=2)
     checked_program(spec, CUTS["in a block"], choice={"rewrites": rewrites_of(spec, OPTIMIZED_OPTIONS)})
 
 
-@pytest.mark.parametrize("mixture", MIXTURES)
+@pytest.mark.parametrize("mixture", CUTTABLE)
 @pytest.mark.parametrize("begins", slow_but([((1, 4),), ((1, 3), (1, 6)), ((1, 1), (1, 5))], ((1, 3), (1, 6))), ids=str)
 def test_selected_experts_are_sent_to_later_parts_on_regions_of_equal_rows(begins: Cut, mixture: str) -> None:
     spec = mixture_spec(MIXTURES[mixture], layers=2)  # the second layer has experts

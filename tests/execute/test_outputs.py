@@ -62,6 +62,7 @@ CASES = {
     "latent": Case(spec=latent_spec),
     "linear": Case(spec=linear_spec),
     "experts": Case(spec=lambda: mixture_spec(MIXTURES["softmax"])),
+    "experts with separate norms": Case(spec=lambda: mixture_spec(MIXTURES["separate norms"])),
     "experts apart": Case(
         spec=lambda: mixture_spec(MIXTURES["shared"], layers=3),
         options={"wafers": 2, "mapping": "expert", "experts": "dedicated"},

@@ -65,6 +65,8 @@ def _contents(kernel: str, p: dict[str, int], line: tuple[int, int], rng: np.ran
             ids = rng.integers(-1, 2, (*line, p["M"], p["A"]))
             values = -np.sort(rng.exponential(2, (*line, p["M"], p["A"])), axis=-1)
             return {"ids": ids.reshape(*line, -1), "weights": values.reshape(*line, -1)}
+        case "scale_choice":
+            return {"ids": rng.integers(-1, p["E"], (*line, p["M"] * p["A"]))}
         case "expert_pairs":
             return {"ids": rng.integers(-1, p["experts"], (*line, p["M"] * p["A"]))}
         case "expert_in_quantised":

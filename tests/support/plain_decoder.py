@@ -105,6 +105,8 @@ def plain_logits(
         feed_forward, back = (_mixture, "experts_down") if layer.experts else (_feed_forward, "down")
         if layer.experts and spec.experts is not None and spec.experts.shared_size:
             back = "shared_down"
+        if layer.experts and spec.experts is not None and spec.experts.separate_norms:
+            feed_forward, back = partial(_normed_blocks, source), "block_sum"
         added = feed_forward(spec, of, normed, report)
         x = _add_to_residual(spec, of, (back, post_norms[1]), x, added, report)
         if spec.stream_scale:
@@ -247,12 +249,32 @@ def _feed_forward(
     return _linear(w, "down", hidden, bias=spec.ffn_bias)
 
 
+def _normed_blocks(source: F64, spec: ModelSpec, w: Callable[[str], F64], shared_input: F64, report: OnResult) -> F64:
+    """Return the sum of experts and shared expert, each with norms of its own; ``source`` is the residual stream."""
+    assert spec.experts is not None
+    expert_input = _norm(spec, w, "expert_norm", source)
+    report("expert_norm", expert_input)
+    router_input = _norm(spec, w, "router_norm", source) / math.sqrt(spec.hidden_size)
+    report("router_norm", router_input)
+    routed = _routed(spec, w, expert_input, router_input, report)
+    report("experts_down", routed)
+    shared = _feed_forward(spec, lambda name: w(f"shared.{name}"), shared_input, report, "shared_gate_up")
+    report("shared_down", shared)
+    return _norm(spec, w, "expert_post_norm", routed) + _norm(spec, w, "shared_post_norm", shared)
+
+
 def _mixture(spec: ModelSpec, w: Callable[[str], F64], x: F64, report: OnResult) -> F64:
     total = np.zeros_like(x)
     if spec.experts.shared_size:
         gate = 1 / (1 + np.exp(-x @ w("shared.scale").T)) if spec.experts.shared_gate else 1.0
         total += gate * _feed_forward(spec, lambda name: w(f"shared.{name}"), x, report, "shared_gate_up")
-    routed = routes(spec.experts, w, x)
+    return total + _routed(spec, w, x, x, report)
+
+
+def _routed(spec: ModelSpec, w: Callable[[str], F64], x: F64, router_input: F64, report: OnResult) -> F64:
+    """Return the sum of the selected experts' outputs for x ``[tokens, hidden]``."""
+    total = np.zeros_like(x)
+    routed = routes(spec.experts, w, router_input)
     report("router", np.array([(ids, weights) for ids, weights in routed]))
     for token, (ids, weights) in enumerate(routed):
         for expert, weight in zip(ids, weights, strict=True):

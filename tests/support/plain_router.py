@@ -25,6 +25,7 @@ MIXTURES = {
     "sparse mixer": Experts(count=6, active=2, ffn_size=10, normalised=False, mixer_tolerance=0.4),
     "biased": Experts(count=6, active=4, ffn_size=5, router_bias=True),
     "shared": Experts(count=5, active=2, ffn_size=6, shared_size=8, scoring="sigmoid", correction=True),
+    "separate norms": Experts(count=5, active=2, ffn_size=6, shared_size=8, separate_norms=True, expert_scale=True),
 }
 
 
@@ -32,6 +33,7 @@ def mixture_spec(experts: Experts, layers: int = 2, **changes: Any) -> ModelSpec
     """Return a tiny model whose first layer is dense and whose other layers have experts; ``changes`` are fields."""
     if experts.router_bias:  # as in gpt-oss: all products have biases, and the activation is clamped
         changes = {"ffn_bias": True, "activation": "clamped_silu", "activation_limit": 1.5} | changes
+    changes = {"post_norms": experts.separate_norms} | changes
     kinds = (Layer(), *(Layer(experts=True),) * (layers - 1))
     return replace(tiny_spec(layers=layers), layers=kinds, experts=experts, **changes)
 
@@ -53,7 +55,7 @@ def routes(e: Experts, w: Weight, x: F64) -> list[tuple[list[int], F64]]:
         weights = row[ids] / row[ids].sum() if e.normalised else row[ids]
         if e.mixer_tolerance is not None:
             weights = _sparse_mixer_weights(logits[len(found)], ids, 2 * e.mixer_tolerance)
-        found.append((ids.tolist(), weights * e.scale))
+        found.append((ids.tolist(), weights * e.scale * (w("expert_scale")[ids] if e.expert_scale else 1.0)))
     return found
 
 

@@ -19,7 +19,7 @@ from safetensors_writer import write_safetensors
 Array = npt.NDArray[Any]
 
 FLOAT8_SPREAD = 128.0  # approximate standard deviation of uniformly drawn e4m3 codes
-NORM_MARKS = ("norm", "ln_")
+NORM_MARKS = ("norm", "ln_", "router.scale", "per_expert_scale")
 VECTOR_SPREAD = 0.2
 
 

@@ -202,6 +202,11 @@ def with_rare_traits(draw: Random, spec: ModelSpec) -> ModelSpec:
     if spec.experts is None and not spec.parallel_blocks and spec.residual_scale == 1.0 and draw.integers(3) == 0:
         index = int(draw.integers(len(layers)))
         layers[index] = replace(layers[index], pre_norms=bool(draw.integers(2)), post_norms=True)
+    if spec.experts is not None:
+        has_plain_stream = not spec.parallel_blocks and spec.residual_scale == 1.0 and spec.latent is None
+        separate = spec.experts.shared_size > 0 and has_plain_stream and bool(draw.integers(2))
+        traits |= {"norm": "rms", "post_norms": True} if separate else {}
+        traits["experts"] = replace(spec.experts, separate_norms=separate, expert_scale=bool(draw.integers(2)))
     return replace(spec, layers=tuple(layers), **traits)
 
 

@@ -206,36 +206,41 @@ class _GraphBuilder:
         """Add a mixture of experts, and the shared block if the model has one.
 
         A shared block is a feed-forward block that processes every token in addition to the
-        selected experts.
+        selected experts. Router, experts and shared block read the same normalised vectors, or each
+        of them has a norm of its own.
 
         Raises:
-            WseBug: The model has a shared block, but normalises the output of the experts.
+            WseBug: The model adds up experts and a shared block in a way for which there is no op.
         """
-        spec = self.spec
-        assert spec.experts is not None
-        biased = spec.ffn_bias
-        inputs = ("experts.gate", "experts.up")
-        shared_inputs = ("shared.gate", "shared.up")
-        shared_gate = ("shared.scale",) if spec.experts.shared_gate else ()
-        norm = self.add_input("mlp", *self.before_block)
-        correction = (("router_correction",),) if spec.experts.correction else ()
-        vectors = _biases(("router",), present=spec.experts.router_bias) + correction
+        spec, experts = self.spec, self.spec.experts
+        assert experts is not None
+        biased, separate, inputs = spec.ffn_bias, experts.separate_norms, ("experts.gate", "experts.up")
+        has_normed_sum = experts.shared_size > 0 and spec.has_post_norms(spec.layers[self.layer])
+        if has_normed_sum != separate or (separate and spec.norm != "rms"):
+            raise WseBug(f"{spec.name}: no op adds up experts and a shared block with these norms")
+        if separate:
+            norm = self.add_norm("router_norm", *self.before_block, kind="unit_norm")
+        else:
+            norm = self.add_input("mlp", *self.before_block)
+        correction = (("router_correction",),) if experts.correction else ()
+        scale = (("expert_scale",),) if experts.expert_scale else ()
+        vectors = _biases(("router",), present=experts.router_bias) + correction + scale
         router = self.add("router", "router", ("router",), norm, vectors=vectors)
+        norm = self.add_norm("expert_norm", *self.before_block) if separate else norm
         gate_up = self.add("experts", "experts", inputs, norm, router, vectors=_biases(inputs, present=biased))
-        if spec.experts.shared_size and spec.has_post_norms(spec.layers[self.layer]):
-            raise WseBug(f"{spec.name}: no op adds up experts and a shared block before they are normalised")
-        self._add_back("experts_down", "experts_down", ("experts.down",), gate_up, "post_mlp_norm", biased=biased)
-        if spec.experts.shared_size:
-            block = self.add(
-                "shared_gate_up",
-                "shared_gate_up",
-                shared_inputs + shared_gate,
-                norm,
-                vectors=_biases(shared_inputs, present=biased),
-            )
-            self._add_back("shared_down", "shared_down", ("shared.down",), block, "", biased=biased)
+        post_norm = "" if separate else "post_mlp_norm"
+        outputs = [self._add_back("experts_down", "experts_down", ("experts.down",), gate_up, post_norm, biased=biased)]
+        if experts.shared_size:
+            projections, gate = ("shared.gate", "shared.up"), ("shared.scale",) if experts.shared_gate else ()
+            norm = self.add_input("mlp", *self.before_block) if separate else norm
+            biases = _biases(projections, present=biased)
+            block = self.add("shared_gate_up", "shared_gate_up", projections + gate, norm, vectors=biases)
+            outputs.append(self._add_back("shared_down", "shared_down", ("shared.down",), block, "", biased=biased))
+        if separate:
+            block_sum = self.add("block_sum", "block_sum", ("expert_post_norm", "shared_post_norm"), *outputs)
+            self.stream = (self.add_norm("post_mlp_norm", block_sum, *self.stream, kind="post_norm"),)
 
-    def _add_back(self, name: str, kind: str, weights: Names, source: str, post_norm: str, *, biased: bool) -> None:
+    def _add_back(self, name: str, kind: str, weights: Names, source: str, post_norm: str, *, biased: bool) -> str:
         """Add the last op of a block, which adds the output of the block to the residual stream.
 
         The op multiplies by the last weights of the block, such as the output projection of
@@ -246,9 +251,13 @@ class _GraphBuilder:
             kind: Type of the op.
             weights: Names of its weights within the layer; the last one is the projection.
             source: Full name of the op whose result is projected.
-            post_norm: Name of the norm after the projection.
+            post_norm: Name of the norm after the projection; "" if a later op normalises the output
+                of a block and adds it.
             biased: Whether the projection has a bias. Only the first part of a divided block adds
                 it.
+
+        Returns:
+            Full name of the op that projects.
 
         Raises:
             BadInput: The block is divided although its output is normalised as a whole.
@@ -264,9 +273,11 @@ class _GraphBuilder:
                 message = f"{self.spec.name}: layer {self.layer}: a block that is normalised as a whole stays whole"
                 raise BadInput(message)
             output = self.add(name, kind, weights, source, vectors=vectors)
-            self.stream = (self.add_norm(post_norm, output, *self.stream, kind="post_norm"),)
-        else:
-            self.stream = (self.add(name, kind, weights, source, *self.stream, vectors=vectors),)
+            if post_norm:
+                self.stream = (self.add_norm(post_norm, output, *self.stream, kind="post_norm"),)
+            return output
+        self.stream = (self.add(name, kind, weights, source, *self.stream, vectors=vectors),)
+        return self.stream[0]
 
 
 def _biases(names: Names, *, present: bool) -> tuple[Names, ...]:

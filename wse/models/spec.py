@@ -64,6 +64,10 @@ class Experts:
         shared_size: Width of the shared expert, a block that every token uses; 0 if there is none.
         shared_gate: Whether the output of the shared expert is multiplied by the sigmoid of a
             trained projection of its input.
+        separate_norms: Whether router, experts and shared expert normalise the input of the block
+            separately (the router: to Euclidean length 1), and the outputs of the experts and of
+            the shared expert are normalised before they are added up. All gains are trained.
+        expert_scale: Whether the weight of each expert is multiplied by a trained number.
     """
 
     count: int
@@ -80,6 +84,8 @@ class Experts:
     weighs_input: bool = False
     shared_size: int = 0
     shared_gate: bool = False
+    separate_norms: bool = False
+    expert_scale: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -288,3 +288,23 @@ def chosen_softmax(block, f32, ids, weights, M, A, scale_pico):
         for i in range(m * A, m * A + A):
             for lane in range(lanes):
                 f32[block, weights + i, lane] = f32[block, weights + i, lane] / (totals[lane] + SUM_EPSILON) * scale
+
+
+def scale_choice(block, f32, ids, weights, scales, M, E, A):
+    """Multiply the weights of selected experts by numbers of the experts.
+
+    weights[M, A] *= scales[ids[M, A]]. Missing experts, whose ids are -1, keep their weights.
+
+    Args:
+        block: Index of the block (group of neighbouring PEs).
+        f32: SRAM as float32 elements [block, address, PE of block].
+        ids: Address of the float32 ids [M, A].
+        weights: Address of the float32 weights [M, A].
+        scales: Address of the numbers [E].
+        M, E, A: Numbers of tokens, experts, and selected experts per token.
+    """
+    for i in range(M * A):
+        for lane in range(f32.shape[2]):
+            expert = np.int64(f32[block, ids + i, lane])
+            if expert >= 0 and expert < E:
+                f32[block, weights + i, lane] *= f32[block, scales + expert, lane]

@@ -177,3 +177,21 @@ def chosen_softmax(pe, ids, weights, M, A, scale_pico):
     for column in exps.T:
         total += column
     pe.write("f32", weights, exps / (total + SUM_EPSILON)[:, None] * np.float32(scale_pico * PICO))
+
+
+def scale_choice(pe, ids, weights, scales, M, E, A):
+    """Multiply the weights of selected experts by numbers of the experts.
+
+    This NumPy reference for one PE is used to test the compiled kernel of the same name.
+
+    Args:
+        pe: PE whose SRAM is read and written.
+        ids: Address of the float32 ids [M, A]; -1 for missing experts, whose weights do not change.
+        weights: Address of the float32 weights [M, A].
+        scales: Address of the float32 numbers [E].
+        M, E, A: Numbers of tokens, experts, and selected experts per token.
+    """
+    experts = pe.read("f32", ids, M * A).astype(np.int64)
+    is_expert = (experts >= 0) & (experts < E)
+    factors = np.where(is_expert, pe.read("f32", scales, E)[np.where(is_expert, experts, 0)], np.float32(1.0))
+    pe.write("f32", weights, pe.read("f32", weights, M * A) * factors)

@@ -116,7 +116,8 @@ def add_to_stream(c: Context, op: Op, out: SymBuffer, *, bias: bool) -> None:
     if c.spec.residual_scale != 1.0:
         c.builder.compute("scale", x=out, n=M * d, factor_pico=round(PICO * c.spec.residual_scale))
     if c.spec.has_post_norms(c.spec.layers[op.layer]):
-        c.builder.compute("store", out=c.temp("made_by_block", M * d, "act"), x=out, n=M * d)
+        name = "made_by_shared" if op.kind == "shared_down" else "made_by_block"
+        c.builder.compute("store", out=c.temp(name, M * d, "act"), x=out, n=M * d)
     else:
         c.builder.compute("residual_add", x=c.stream, addend=out, n=M * d)
 

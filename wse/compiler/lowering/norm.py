@@ -45,6 +45,33 @@ def block_input(c: Context, op: Op) -> None:
     c.builder.compute("copy", out=c.normed_hidden, x=x, n=c.tokens * c.cut.hidden_per_pe)
 
 
+def unit_norm(c: Context, op: Op) -> None:
+    """Lower the norm of a router's input to steps: division by the Euclidean length, and a gain.
+
+    With n features, x / (sqrt(n) rms(x)) is a root mean square norm of size 1 with n times the
+    epsilon.
+    """
+    _normalise(c, op, c.stream, c.normed_hidden, rms_eps(c, 1, c.spec.norm_eps * c.spec.hidden_size))
+
+
+def block_sum(c: Context, op: Op) -> None:
+    """Lower the sum of the outputs of experts and shared expert, each normalised, to steps.
+
+    One all-reduce combines the sums of squares of both outputs.
+    """
+    d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
+    outputs = [c.temp(name, M * d, "act") for name in ("made_by_block", "made_by_shared")]
+    sums = c.temp("sums", 2 * M, "f32")
+    parts = [SymAddress(buffer=sums, offset=i * M) for i in range(2)]
+    for x, part in zip(outputs, parts, strict=True):
+        b.compute("sum_squares", x=x, sums=part, M=M, K=d)
+    all_reduce(c, ROWS if c.on_mesh else COLUMNS, sums, 2 * M)
+    operands = rms_eps(c, c.spec.hidden_size) | {"M": M, "K": d, "offset": int(c.spec.norm_unit_offset)}
+    for x, part, gain in zip(outputs, parts, op.weights, strict=True):
+        b.compute("rms_scale", x=x, sums=part, gain=c.hidden_vector(gain, "gain"), out=x, **operands)
+    b.compute("add", x=outputs[0], addend=outputs[1], n=M * d)
+
+
 def post_norm(c: Context, op: Op) -> None:
     """Lower the norm of a block's output to steps, and add the result to the residual stream.
 
@@ -65,7 +92,7 @@ def rms_eps(c: Context, size: int, eps: float | None = None) -> dict[str, int]:
     return {"size": size, "eps_atto": round((c.spec.norm_eps if eps is None else eps) * ATTO)}
 
 
-def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
+def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer, size_and_eps: dict[str, int] | None = None) -> None:
     """Add the steps that normalise hidden vectors: local sums, all-reduce and scaling.
 
     Args:
@@ -73,10 +100,11 @@ def _normalise(c: Context, op: Op, x: SymAddress, out: SymBuffer) -> None:
         op: Norm op, with the name of its gain.
         x: Address of the vectors.
         out: Buffer for the normalised vectors.
+        size_and_eps: Result of `rms_eps`; by default that of the model's norms.
     """
     d, M, b = c.cut.hidden_per_pe, c.tokens, c.builder
     gain = c.hidden_vector(op.weights[0], "gain")
-    axis, operands = ROWS if c.on_mesh else COLUMNS, rms_eps(c, c.spec.hidden_size)
+    axis, operands = ROWS if c.on_mesh else COLUMNS, size_and_eps or rms_eps(c, c.spec.hidden_size)
     offset = int(c.spec.norm_unit_offset)
     if c.spec.norm == "layer":
         biased = c.spec.has_norm_bias
@@ -146,5 +174,11 @@ def normalise_all_heads(c: Context, heads: Sequence[tuple[SymBuffer, int]], gain
         )
 
 
-OPS: Final = {"norm": norm, "post_norm": post_norm, "block_input": block_input}
+OPS: Final = {
+    "norm": norm,
+    "unit_norm": unit_norm,
+    "block_sum": block_sum,
+    "post_norm": post_norm,
+    "block_input": block_input,
+}
 """Lowering function of each kind of op."""

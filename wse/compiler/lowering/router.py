@@ -81,7 +81,8 @@ def _choose_experts(c: Context, op: Op) -> None:
        selection.
     3. If experts are grouped, limit the selection to the best groups.
     4. Select the experts with the highest scores, and compute their weights. If the model has a
-       sparse mixer, the kernel ``router_mix`` has already computed the weights.
+       sparse mixer, the kernel ``router_mix`` has already computed the weights. Some models
+       multiply the weights by a number per expert.
     """
     spec = experts_of(c)
     M, E, b = c.tokens, spec.count, c.builder
@@ -98,7 +99,8 @@ def _choose_experts(c: Context, op: Op) -> None:
     b.compute("router_scores", x=logits, out=scores, M=M, E=E, sigmoid=int(spec.scoring == SIGMOID))
     if spec.correction:
         choice = c.temp("router_choice", M * E, "f32")
-        b.compute("router_correct", x=scores, correction=c.tile(op.vectors[-1][0]), out=choice, M=M, E=E)
+        correction = c.tile(f"layers.{op.layer}.router_correction")
+        b.compute("router_correct", x=scores, correction=correction, out=choice, M=M, E=E)
     if spec.groups > 1:  # 3
         limited, group_scores = c.temp("router_limited", M * E, "f32"), c.temp("router_groups", spec.groups, "f32")
         b.compute(
@@ -138,6 +140,9 @@ def _choose_experts(c: Context, op: Op) -> None:
         normalised=int(spec.normalised),
         scale_pico=round(PICO * spec.scale),
     )
+    if spec.expert_scale:
+        scales = c.tile(f"layers.{op.layer}.expert_scale")
+        b.compute("scale_choice", ids=ids, weights=weights, scales=scales, M=M, E=E, A=spec.active)
 
 
 def choice_buffers(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:

@@ -22,7 +22,10 @@ from wse.program.steps import ROWS
 from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.multicast import multicast
 
-CHOOSING: Final = ("router_scores", "router_correct", "router_limit", "router_mix", "router_choose", "chosen_softmax")
+CHOOSING: Final = (
+    *("router_scores", "router_correct", "router_limit", "router_mix", "router_choose", "chosen_softmax"),
+    "scale_choice",
+)
 """Kernels that compute a choice from the outputs of a router, in execution order."""
 
 

@@ -1,7 +1,7 @@
 """Gemma 4, text model: other heads in layers with windows, and keys that are also values.
 
-Smaller models also have embeddings per layer, KV caches that several layers share, or experts
-beside a dense block. These three traits are not supported.
+One model has experts beside the dense block of each layer. The smallest models also have embeddings
+per layer and KV caches that several layers share. These two traits are not supported.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any, Final
 from wse.models.attention_traits import HeadShape
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
+    LARGEST_TABLE,
+    MAX_EXPERTS,
     MAX_HEADS,
     WIDEST,
     Heads,
@@ -22,12 +24,14 @@ from wse.models.configs.decoder_config import (
     read_text_model,
     require_class,
 )
+from wse.models.configs.expert_config import with_mixture
 from wse.models.configs.layer_kinds import layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import KINDS, read_ropes
 from wse.models.families.gemma import ACTIVATIONS
 from wse.models.families.gemma2 import NAMES_OF_FOUR_NORMS, read_cap
 from wse.models.family import Family, harmless_names
-from wse.models.spec import Layer, ModelSpec
+from wse.models.spec import Experts, Layer, ModelSpec
+from wse.models.tensors.expert_tensors import stacked_slices
 from wse.models.tensors.tensor_names import text_tensors
 
 UNIFIED: Final = ("gemma4_unified", "gemma4_unified_text")
@@ -96,6 +100,8 @@ def _read_gemma4_text(config: ConfigReader) -> ModelSpec:
     spec = read_decoder(
         config, heads, rope=rope, layers=layers, activations=ACTIVATIONS, tied=True, bias_key="attention_bias"
     )
+    if config.flag("enable_moe_block", default=False):
+        spec = with_mixture(spec, _read_experts(config, spec.ffn_size))
     return replace(
         spec,
         attention_scale=1.0,
@@ -115,9 +121,26 @@ def _require_supported(config: ConfigReader) -> None:
     """Check the config keys for which only one value is supported."""
     config.require("hidden_size_per_layer_input", (0,), "embeddings per layer are not supported; supported: 0")
     config.require("num_kv_shared_layers", (0,), "layers that share a KV cache are not supported; supported: 0")
-    config.require("enable_moe_block", (False,), "experts beside a dense block are not supported; supported: false")
     config.require("hidden_activation", tuple(ACTIVATIONS), "supported: gelu_pytorch_tanh")
     config.require("use_bidirectional_attention", ("vision",), "text must be causal; supported: null, vision")
+
+
+def _read_experts(config: ConfigReader, dense_size: int) -> Experts:
+    """Return the experts beside the dense block of a layer, which serves as their shared expert.
+
+    Args:
+        config: Reader of the model's config.
+        dense_size: Width of the dense block.
+    """
+    count = config.integer("num_experts", 1, MAX_EXPERTS)
+    return Experts(
+        count=count,
+        active=config.integer("top_k_experts", 1, count),
+        ffn_size=config.integer("moe_intermediate_size", 1, LARGEST_TABLE),
+        shared_size=dense_size,
+        separate_norms=True,
+        expert_scale=True,
+    )
 
 
 def _full_heads(config: ConfigReader, layers: tuple[Layer, ...], window_heads: Heads) -> Heads:
@@ -173,10 +196,24 @@ def _settings_of_full_layers(config: ConfigReader, layers: tuple[Layer, ...]) ->
     return first
 
 
+TENSOR_NAMES: Final[Mapping[str, str]] = {
+    **NAMES_OF_FOUR_NORMS,
+    "stream_scale": "layer_scalar",
+    **{f"shared.{part}": f"mlp.{part}_proj.weight" for part in ("gate", "up", "down")},
+    "shared_post_norm": "post_feedforward_layernorm_1.weight",
+    "router": "router.proj.weight",
+    "router_norm": "router.scale",
+    "expert_scale": "router.per_expert_scale",
+    "expert_norm": "pre_feedforward_layernorm_2.weight",
+    "expert_post_norm": "post_feedforward_layernorm_2.weight",
+}
+
 FAMILY: Final = Family(
     model_types=TYPES,
     read=read_gemma4,
-    tensors=partial(text_tensors, names={**NAMES_OF_FOUR_NORMS, "stream_scale": "layer_scalar"}),
+    tensors=partial(
+        text_tensors, names=TENSOR_NAMES, rules=(partial(stacked_slices, block="experts", transposed=False),)
+    ),
     harmless_keys=frozenset(
         {
             *("vision_config", "audio_config", "vision_soft_tokens_per_image", "use_double_wide_mlp"),

@@ -93,4 +93,8 @@ def expert_shapes(spec: ModelSpec, experts: Experts) -> Shapes:
         shapes |= feed_forward_shapes(spec, "shared.", experts.shared_size)
     if experts.shared_gate:
         shapes["shared.scale"] = (1, hidden)
+    if experts.expert_scale:
+        shapes["expert_scale"] = (count,)
+    if experts.separate_norms:
+        shapes |= dict.fromkeys(("router_norm", "expert_norm", "expert_post_norm", "shared_post_norm"), (hidden,))
     return shapes

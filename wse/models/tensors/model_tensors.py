@@ -14,7 +14,8 @@ tensors of layer I, after the prefix ``layers.I.``:
     gate, up [width, hidden]            down [hidden, width]
     shared.gate, shared.up, shared.down: the same for the shared expert
     shared.scale [1, hidden]
-    router [experts, hidden]            router_correction [experts]
+    router [experts, hidden]            router_correction, expert_scale [experts]
+    router_norm, expert_norm, expert_post_norm, shared_post_norm [hidden]
     experts.gate, experts.up [experts x width, hidden], one expert after another
     experts.down [experts x hidden, width], one expert after another
 tensors of a layer with latent attention, instead of q, k and v:
@@ -57,7 +58,7 @@ from wse_mappings.rounding import ceil_div
 _ATTENTION = ("q", "k", "v", "q_gate", "o", "q_a", "q_nope", "q_rope", "kv_a", "k_rope")
 _DELTA = tuple(f"delta.{name}" for name in ("q", "k", "v", "z", "b", "a", "o"))
 _BLOCK = ("gate", "up", "down")
-_OF_BLOCK = ("mlp_norm", "post_mlp_norm", "stream_scale", "router", "experts.", "shared.", *_BLOCK)
+_OF_BLOCK = ("mlp_norm", "post_mlp_norm", "stream_scale", "router", "expert", "shared", *_BLOCK)
 _BLOCKS = tuple(f"{prefix}{name}" for prefix in ("", "shared.", "experts.") for name in _BLOCK)
 _LINEAR = frozenset((*_ATTENTION, *_DELTA, *_BLOCKS))
 """Names of the linear-layer matrices within a layer. Expert matrices are stacked."""

@@ -168,4 +168,10 @@ ROUTER: Final = (
         operation_ps=600,
         cycles=lambda c, M, A: M * (c.loop + (A + 1) * c.function + 3 * c.vector(A, c.f32)),
     ),
+    Kernel(
+        name="scale_choice",
+        operands=(f32("ids", "M A"), f32("weights", "M A"), f32("scales", "E"), *numbers("M E A")),
+        work=lambda M, A: M * A,
+        cycles=lambda c, M, A: M * A * (c.loop + 2 * c.vector(1, c.f32)),
+    ),
 )

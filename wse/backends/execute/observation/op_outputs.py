@@ -31,6 +31,8 @@ _STREAM: Final[_Outputs] = {"residual_add": ("x",), "store": ("out",)}  # `store
 _OUTPUT_OPERANDS: Final[dict[str, _Outputs]] = {
     "embedding": {"store": ("out",)},
     "norm": _NORM,
+    "unit_norm": _NORM,
+    "block_sum": {"add": ("x",)},
     "post_norm": {"add": ("x",)},
     "stream_scale": {"apply_gate": ("x",)},
     "qkv": {"rope": ("q", "k", "v"), "split_heads": ("q", "k", "v")},

@@ -53,7 +53,7 @@ def initial_values(spec: ModelSpec, tensor: str, shape: tuple[int, ...]) -> Dist
     """
     name = tensor.rpartition(".")[2]
     if len(shape) == 1:
-        is_gain = name.endswith("norm") and not spec.norm_unit_offset
+        is_gain = name.endswith("_scale") or (name.endswith("norm") and not spec.norm_unit_offset)
         return Distribution(float(is_gain), VECTOR_DEVIATION)
     is_residual_output = name in ("o", "down")
     return Distribution(0.0, 1.0 / math.sqrt(shape[-1] * (2 * spec.layer_count if is_residual_output else 1)))

@@ -95,16 +95,17 @@ def expert_tiles(op: Op, cut: RegionCut, hidden_size: int) -> list[Tile]:
 
 
 def _router_vector(name: str, on_columns: I32, all_outputs: I32, *, scored_on_columns: bool) -> Tile:
-    """Return the tile of a router's bias, or of the corrections added to scores to select experts.
+    """Return the tile of a router's bias, of score corrections, or of the experts' scales.
 
     Args:
-        name: Name of the vector, which says whether it contains biases or corrections.
+        name: Name of the vector, which says what it contains. Corrections are added to the scores
+            that select experts, and scales multiply the weights of selected experts.
         on_columns: int32 ``[cols, n]``: outputs of the router that each column computes.
         all_outputs: int32 ``[cols, experts]``: all outputs, for each column.
         scored_on_columns: Whether a column needs only the corrections of its own outputs.
     """
     is_correction = name.endswith("router_correction")
-    if scored_on_columns or not is_correction:
+    if not name.endswith("expert_scale") and (scored_on_columns or not is_correction):
         return tile_of([part_of(name, None, (on_columns, ROWS))], view="f32" if is_correction else "wgt")
     return tile_of([part_of(name, None, (all_outputs, ROWS))], view="f32")
 

@@ -36,8 +36,8 @@ def tiles_in_place(op: Op, cut: RegionCut) -> list[Tile]:
                 matrix_tile([table], (index, ROWS), hidden, transposed=False)
                 for table, index in zip(op.weights, indices, strict=False)
             ]
-        case "norm" | "post_norm":
-            return [vector_tile(op.weights, hidden)]
+        case "norm" | "unit_norm" | "post_norm" | "block_sum":
+            return [vector_tile([gain], hidden) for gain in op.weights]
         case "qkv":
             are_queries = [name.endswith((".q", ".q_gate")) for name in op.weights]
             return [matrix_tile(op.weights, hidden, *[queries if is_query else keys for is_query in are_queries])]
