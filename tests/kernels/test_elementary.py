@@ -140,19 +140,22 @@ def test_nan_gives_nan(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "digest"),
     [
-        ("exp", "fa2f9eb9e017683b"),
-        ("tanh", "c763c0367efb3441"),
-        ("sin", "9e3671ab2e6ae20f"),
-        ("cos", "684c08019788e46a"),
-        ("erf", "f3f31d3dfd92d158"),
-        ("log1p", "5e578122cb4a5453"),
+        ("exp", "6cd1b9d8b7ec75d4"),
+        ("tanh", "00fade66b8a33a74"),
+        ("sin", "b33a0af53c1cacaf"),
+        ("cos", "d56d40797d9dd97f"),
+        ("erf", "0566cabe6ce3895d"),
+        ("log1p", "8435cd89d7a23a08"),
     ],
 )
 def test_bits_are_the_same_on_every_machine_compiled_or_interpreted(name: str, digest: str) -> None:
-    """Arguments are exact products of small numbers, and the digests were computed once."""
+    """Arguments are products with at most one rounding, and the digests were computed once.
+
+    The power ``steps**3`` is avoided, because NumPy rounds it differently on different processors.
+    """
     function, _, largest, _, _ = FUNCTIONS[name]
     steps = np.arange(-400, 401, dtype=np.float32) / np.float32(512)
-    x = np.concatenate([steps, steps**3 * np.float32(min(largest, 2.0**20))])
+    x = np.concatenate([steps, steps * steps * steps * np.float32(min(largest, 2.0**20))])
     x = np.abs(x) if name == "log1p" else x
     assert sha256(apply(function, x).tobytes()).hexdigest()[:16] == digest
 
