@@ -5,8 +5,6 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from wse.cli.app import command
 from wse.cli.reference.files import COMMITTED, FILES
 
@@ -34,26 +32,22 @@ def shown_commands() -> Iterator[tuple[str, str]]:
             yield from ((name, line) for line in BETWEEN_BACKTICKS.findall(text))
 
 
-COMMANDS = sorted(set(shown_commands()))
+def test_shown_commands_have_their_options() -> None:
+    commands = set(shown_commands())
+    assert len(commands) > 100
+    for page, line in commands:
+        words = shlex.split(line)[1:]
+        click_command = command().get_command(None, words[0])
+        assert click_command is not None, (page, line)
+        parameters = (each for each in click_command.params if not getattr(each, "hidden", False))
+        known = {name for parameter in parameters for name in parameter.opts}
+        options = {word.partition("=")[0] for word in words[1:] if re.match(r"--?[a-z]", word)}
+        assert options <= known, (page, line)
 
 
-@pytest.mark.parametrize(("page", "line"), COMMANDS)
-def test_shown_command_has_its_options(page: str, line: str) -> None:
-    words = shlex.split(line)[1:]
-    click_command = command().get_command(None, words[0])
-    assert click_command is not None, page
-    known = {
-        name for parameter in click_command.params if not getattr(parameter, "hidden", False) for name in parameter.opts
-    }
-    options = [word.partition("=")[0] for word in words[1:] if re.match(r"--?[a-z]", word)]
-    assert set(options) <= known, page
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_existing_files(page: Path) -> None:
-    targets = LINK.findall(page.read_text(encoding="utf-8"))
-    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
-    assert not missing
+def test_links_lead_to_existing_files() -> None:
+    links = [(page, target) for page in PAGES for target in LINK.findall(page.read_text(encoding="utf-8"))]
+    assert [link for link in links if "://" not in link[1] and not (link[0].parent / link[1]).exists()] == []
 
 
 def test_every_page_is_linked_from_the_start_page() -> None:
@@ -68,9 +62,9 @@ def test_every_page_is_linked_from_the_start_page() -> None:
     assert {page for kind in ("md", "ipynb") for page in docs.rglob(f"*.{kind}")} - not_committed <= found
 
 
-@pytest.mark.parametrize("page", CURRENT_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_named_paths_exist(page: Path) -> None:
+def test_named_paths_exist() -> None:
     roots = (ROOT, ROOT / "kernels", ROOT / "mappings", ROOT / "traces")
-    text = page.read_text(encoding="utf-8")
-    named = set(PATH.findall(text)) - set(ADDED.findall(text)) - FILES.keys()
-    assert not [path for path in named if not any((root / path).exists() for root in roots)]
+    for page in CURRENT_PAGES:
+        text = page.read_text(encoding="utf-8")
+        named = set(PATH.findall(text)) - set(ADDED.findall(text)) - FILES.keys()
+        assert [path for path in named if not any((root / path).exists() for root in roots)] == [], page

@@ -24,9 +24,9 @@ def kernel_cycles(kernel: str, costs: PeCosts, *, over_heads: bool = False, **si
     return record.cycles_of(call, costs, over_heads=over_heads)
 
 
-@pytest.mark.parametrize("kernel", CODES)
-def test_every_kernel_has_positive_cycles(kernel: str) -> None:
-    assert kernel_cycles(kernel, pe_costs(WSE2, SOFTWARE, "float32", "float32"), F=2) > 0
+def test_every_kernel_has_positive_cycles() -> None:
+    costs = pe_costs(WSE2, SOFTWARE, "float32", "float32")
+    assert [kernel for kernel in CODES if kernel_cycles(kernel, costs, F=2) <= 0] == []
 
 
 @given(

@@ -4,8 +4,6 @@ import ast
 import inspect
 from pathlib import Path
 
-import pytest
-
 import wse_kernels
 from tests.kernels.helpers import ORACLES
 from wse.program.isa.instructions import CODES, kernel_named
@@ -53,36 +51,36 @@ def test_numba_is_imported_in_two_files() -> None:
     assert users == ["compiler.py", "jit.py"]
 
 
-@pytest.mark.parametrize("path", KERNEL_FILES, ids=lambda p: p.name)
-def test_a_kernel_file_imports_no_other_kernel_file(path: Path) -> None:
+def test_kernel_files_import_no_other_kernel_file() -> None:
     """A kernel can be read on its own, together with the shared helper files."""
-    assert imported(path).isdisjoint(map(module_name, KERNEL_FILES))
-    assert not any(name.startswith(("wse.", ".")) for name in imported(path))
+    for path in KERNEL_FILES:
+        assert imported(path).isdisjoint(map(module_name, KERNEL_FILES)), path
+        assert not any(name.startswith(("wse.", ".")) for name in imported(path)), path
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "oracle").rglob("*.py")), ids=lambda p: p.name)
-def test_oracles_are_numpy_only(path: Path) -> None:
+def test_oracles_are_numpy_only() -> None:
     """Oracles import numpy, groups of operands, and the files that several oracles share."""
     standard = {"__future__", "collections.abc", "dataclasses", "inspect", "math", "typing"}
     groups = {module_name(file) for file in (PACKAGE / "operands").glob("[!_]*.py")}
     oracles = {file.name for file in KERNEL_FILES} | {"__init__.py"}
     shared = {module_name(file) for file in (PACKAGE / "oracle").rglob("*.py") if file.name not in oracles}
-    assert imported(path) <= standard | {"numpy", "numpy.typing"} | groups | shared
+    for path in (PACKAGE / "oracle").rglob("*.py"):
+        assert imported(path) <= standard | {"numpy", "numpy.typing"} | groups | shared, path
 
 
 def test_every_function_of_a_kernel_file_is_a_kernel_of_the_library() -> None:
     assert set(KERNELS) == set(COMPUTE) | set(TRANSFER) | set(TIMING) | set(STORING)
 
 
-@pytest.mark.parametrize("name", COMPUTE)
-def test_a_kernel_has_the_operands_and_views_of_its_record_and_an_oracle(name: str) -> None:
-    record, taken = kernel_named(name), inspect.signature(COMPUTE[name]).parameters
-    assert tuple(f for p in operand_group.parameters_of(COMPUTE[name]) for f in p.fields) == tuple(record.views)
-    assert {view for view in VIEWS if view in taken} == set(record.views.values()) - {""}
-    assert ("ctl" in taken) == record.counters
-    assert [*inspect.signature(ORACLES[name]).parameters][:1] == ["pe"]
-    assert ("ctl" in inspect.signature(ORACLES[name]).parameters) == record.counters
-    assert [*operand_group.parameters_of(ORACLES[name])] == [*operand_group.parameters_of(COMPUTE[name])]
+def test_kernels_have_the_operands_and_views_of_their_records_and_an_oracle() -> None:
+    for name, kernel in COMPUTE.items():
+        record, taken = kernel_named(name), inspect.signature(kernel).parameters
+        assert tuple(f for p in operand_group.parameters_of(kernel) for f in p.fields) == tuple(record.views), name
+        assert {view for view in VIEWS if view in taken} == set(record.views.values()) - {""}, name
+        assert ("ctl" in taken) == record.counters, name
+        assert [*inspect.signature(ORACLES[name]).parameters][:1] == ["pe"], name
+        assert ("ctl" in inspect.signature(ORACLES[name]).parameters) == record.counters, name
+        assert [*operand_group.parameters_of(ORACLES[name])] == [*operand_group.parameters_of(kernel)], name
 
 
 def test_every_compute_kernel_has_a_record_and_every_record_a_kernel() -> None:
@@ -90,7 +88,6 @@ def test_every_compute_kernel_has_a_record_and_every_record_a_kernel() -> None:
     assert blocks.FIRST_OPERAND == memory.FIRST_OPERAND == FIRST_OPERAND
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}-{p.name}")
-def test_a_function_has_at_most_ten_parameters(path: Path) -> None:
-    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
-    assert [node.name for node in nodes if len(node.args.args) > 10] == []
+def test_functions_have_at_most_ten_parameters() -> None:
+    nodes = (node for path in FILES for node in ast.walk(ast.parse(path.read_text())))
+    assert [n.name for n in nodes if isinstance(n, ast.FunctionDef) and len(n.args.args) > 10] == []

@@ -115,10 +115,10 @@ def test_every_script_of_the_package_is_on_the_page() -> None:
     assert set(SCRIPTS) == {str(path.relative_to(folder)) for path in folder.rglob("*.js")}
 
 
-@pytest.mark.parametrize("path", sorted(Path(wse.__file__).parent.rglob("*.js")), ids=lambda path: path.name)
-def test_scripts_of_pages_create_text_nodes_only(path: Path) -> None:
+def test_scripts_of_pages_create_text_nodes_only() -> None:
     markup = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|fetch\(|new Function|</script"
-    assert not re.findall(markup, path.read_text(encoding="utf-8"))
+    for path in Path(wse.__file__).parent.rglob("*.js"):
+        assert not re.findall(markup, path.read_text(encoding="utf-8")), path
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ a measurement is repeated up to twice if the computer was busy.
 import asyncio
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from tiers import AT_REQUEST
 from tests.studies.endpoint.endpoint_process import Measurement, Served, first_token_s, per_token_s
 
 pytestmark = pytest.mark.slow
-openai = pytest.importorskip("openai", reason="30 MB: pip install openai")
 
 STREAMS = 32
 TOLERANCE, TOLERANCE_S = 0.03, 0.002
@@ -27,7 +27,7 @@ MACHINES = [pytest.param(WAFERS, marks=AT_REQUEST, id="wafers"), pytest.param(GP
 MODEL = "llama-3-8b"
 
 
-async def _stream(client: openai.AsyncOpenAI, served: Served, delay_s: float) -> Measurement:
+async def _stream(client: Any, served: Served, delay_s: float) -> Measurement:
     """Send one request after a delay, and measure its answer."""
     await asyncio.sleep(delay_s)
     sent_s = time.perf_counter()
@@ -50,6 +50,8 @@ async def _stream(client: openai.AsyncOpenAI, served: Served, delay_s: float) ->
 
 async def _with_openai(address: str, served: Served, spacing_s: float) -> list[Measurement]:
     """Send STREAMS requests at regular intervals with the `openai` package."""
+    import openai
+
     async with openai.AsyncOpenAI(base_url=address, api_key="none", max_retries=0) as client:
         # two requests that import, connect, and fill the prefix caches of both replicas
         first = await asyncio.gather(*(_stream(client, served, 0.0) for _ in range(2)))
@@ -100,6 +102,7 @@ def is_close(medians: dict[str, tuple[float, float]]) -> bool:
 
 @pytest.mark.parametrize("served", [*MACHINES, pytest.param(REPLICAS, id="replicas")])
 def test_openai_client_measures_the_predicted_times(served: Served) -> None:
+    pytest.importorskip("openai", reason="30 MB: pip install openai")
     with served.endpoint(MODEL) as address:
         spacing_s = 2.0 / STREAMS
         for _ in range(3):  # other processes of a busy machine may delay a client
