@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from few_samples import few_samples
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,10 +22,8 @@ from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow, frontier, with_
 from wse.studies.compare.curve.samples import sampled_machines
 from wse.studies.compare.curve.study import curve, curve_rows
 from wse.studies.compare.curve.verdict import curve_verdict
-from wse.studies.compare.grid import combination
 from wse.studies.compare.machine import GPU, WAFER, Kind, Machine, prepared_gpus
 from wse.studies.compare.request import CompareRequest
-from wse.studies.estimate.ranges import sampled_figures
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.results.published import public_points
@@ -222,12 +221,11 @@ def test_number_of_gpus_without_room_for_a_user_is_left_out() -> None:
         curve(CompareRequest(base=replace_options(base, gpus=2), gpu=("h100",)), jobs=1)
 
 
-def test_best_gpu_rows_are_the_frontier_over_all_numbers_of_gpus_in_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_best_gpu_rows_are_the_frontier_over_all_numbers_of_gpus_in_a_node() -> None:
     """The attention heads of the model can be divided over 1, 2 and 4 GPUs, and more GPUs are faster for one user."""
-    for module in (combination, sampled_figures):
-        monkeypatch.setattr(module, "SAMPLES", 16)  # the rows do not depend on the samples
-    placement = {"mesh": "16x16", "mapping": "region", "schedule": "baseline", "wafers": [1]}
-    result = wse.compare("story", **placement, prompt_len=8, new_tokens=8, gpu=["h100"], jobs=1)
+    placement = {"mesh": "8x8", "mapping": "region", "schedule": "baseline", "wafers": [1]}
+    with few_samples():
+        result = wse.compare("story", **placement, prompt_len=8, new_tokens=8, gpu=["h100"], jobs=1)
     gpus = [row for row in result.rows if row.kind == GPU]
     assert (result.inputs["gpu"], result.inputs["gpus"]) == (["h100"], sorted({row.chips for row in gpus}))
     assert len(result.inputs["gpus"]) > 1
