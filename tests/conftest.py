@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from hypothesis.internal.conjecture import providers
 
 from wse.cache.store import FOLDER_VARIABLE
 from wse.compiler.placeable import Placeable
@@ -46,9 +45,6 @@ SLOWEST_FILES = ("test_claims.py", "test_notebooks.py", "test_outputs.py", "test
 
 settings.register_profile("plain", max_examples=25, deadline=None)  # the machine may be busy
 settings.load_profile("plain")
-
-# Otherwise each process parses all source files of wse, to also draw the constants that occur in them.
-providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
