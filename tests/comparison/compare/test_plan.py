@@ -220,6 +220,14 @@ def test_sentence_about_replicas_states_the_figure_of_the_objective() -> None:
     assert sentences[LATENCY].count("7 s per request") == 2
 
 
+def test_nearest_machine_is_described_with_the_users_that_it_serves_at_a_time() -> None:
+    goal = Goal(users=142, objective=COST)
+    row = replace(made_row(WAFER, 1.0, goal), users=71, max_users=48, keeps=False, excess=2.0)
+    for room, text in ((48, "at most 71 users, 48 at a time: 2.00"), (71, "at most 71 users: 2.00")):
+        *_, nearest = plan_verdict([replace(row, max_users=room)], goal, [(row.prompt_len, row.new_tokens)], [])
+        assert text in nearest
+
+
 def test_room_is_that_of_the_chosen_layout() -> None:
     """Tables say how many users wait, and how many of the requested users can be served."""
     row = replace(made_row(WAFER, 1.0, Goal(users=1, objective=COST)), users=64, max_users=48)

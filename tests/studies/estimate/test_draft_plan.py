@@ -15,7 +15,8 @@ from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.draft_machine import decode_s, head_token_parts
 from wse.studies.estimate.drafts.placement import place_draft, place_head
-from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
+from wse.studies.estimate.drafts.plan import acceptance_result
+from wse.studies.estimate.drafts.result import DraftPlanResult, acceptance_rows, draft_table
 from wse.studies.estimate.drafts.verify_passes import OUTSIDE, layer_cycles, verify_passes
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
@@ -227,3 +228,10 @@ def test_draft_model_has_room_for_the_users_of_its_model(tmp_path: Path) -> None
         users_at(compilation.program, 2_048) for compilation in (layout.compilation, draft.compilation)
     )
     assert draft_users >= model_users > 2
+
+
+@pytest.mark.parametrize(("draft", "lengths"), [("typical", "1, 2, 3, 4, 5 and 8"), ("0.8,0.7", None)])
+def test_lengths_between_which_the_acceptance_is_interpolated_are_stated(draft: str, lengths: str | None) -> None:
+    (_, text), *_ = acceptance_rows(acceptance_result(read_acceptance(draft), "head", "any"))
+    assert ("interpolated" in text) == (lengths is not None)
+    assert lengths is None or f"measured with {lengths} tokens in a row" in text

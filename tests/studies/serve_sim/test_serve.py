@@ -100,6 +100,19 @@ def test_users_are_simulated_in_a_closed_loop_by_default(
     assert ("load" in result.inputs) == (rate_of_users is None and "rate" not in options)
 
 
+@pytest.mark.parametrize(("requests", "is_short"), [(24, True), (800, False)])
+def test_few_requests_per_user_are_said_to_leave_the_machine_partly_idle(requests: int, *, is_short: bool) -> None:
+    users = 4
+    result = wse.serve_sim(**STORY | {"requests": requests}, users=users)
+    served = result.served
+    waits = served.all
+    request_s = waits.ttft.mean + 63 * waits.tpot.mean  # all answers have 64 tokens
+    assert served.use.in_flight == pytest.approx(requests * request_s / served.makespan_s)
+    assert (served.use.in_flight < 0.98 * users) == is_short
+    names = [row["name"] for table in result.tables() for row in table.rows if "name" in row]
+    assert ("in flight" in names) == is_short
+
+
 def test_goodput_counts_requests_within_the_ttft_limit() -> None:
     served = wse.serve_sim(**STORY, load=0.9).served
     limit = served.all.ttft.p90

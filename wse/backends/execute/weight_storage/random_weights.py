@@ -43,7 +43,8 @@ def initial_values(spec: ModelSpec, tensor: str, shape: tuple[int, ...]) -> Dist
     """Return the distribution from which random values of a tensor are drawn.
 
     Args:
-        spec: Description of the model. If its norm gains are stored minus one, their mean is 0.
+        spec: Description of the model. If its norm gains are stored minus one, their mean is 0. The
+            mean of other gains and of vectors of factors is 1.
         tensor: Name of the tensor in wse.
         shape: Shape of the tensor.
 

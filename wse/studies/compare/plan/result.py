@@ -98,8 +98,8 @@ ORDERS: Final = {
 
 ROOM: Final = (
     "room",
-    "users whose KV caches fit at once in the chosen layout, on GPUs at most as many as the stack serves at once; the "
-    "other users wait until there is room",
+    "number of users whose KV caches fit in the chosen layout at the same time (on GPUs at most the limit of the "
+    "serving stack); the other users wait until there is room",
 )
 FEWER_USERS: Final = (
     "requested users; a row is for fewer of them if there is room for no more, or if even one user exceeds a limit"

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from wse.hardware.number import Grade
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, printable, range_text, seconds, three_figures
+from wse.reports.terminal import count, plural, printable, range_text, seconds, three_figures, words_with_and
 from wse.serving.drafts.speculation import ANY_KIND, DraftKind
 from wse.studies.options.drafts.draft import HEAD, HOST, SAME, WAFER
 
@@ -245,9 +245,8 @@ def acceptance_rows(accepted: AcceptanceResult) -> tuple[tuple[str, str], ...]:
     """
     shares = " ".join(f"{share:.0%}" for share in accepted.acceptance_by_position)
     lengths = accepted.acceptance_draft_tokens
-    measured_lengths = f"{', '.join(map(str, lengths[:-1]))} and {lengths[-1]}" if len(lengths) > 1 else f"{lengths[0]}"
-    is_interpolated = lengths[-1] > len(lengths)
-    gaps = f"; measured with {measured_lengths} tokens in a row, else interpolated" if is_interpolated else ""
+    has_gaps, known_lengths = lengths[-1] > len(lengths), words_with_and([*map(str, lengths)])
+    gaps = f"; measured with {known_lengths} tokens in a row, else interpolated" if has_gaps else ""
     measurement = accepted.acceptance_note or f"measured with {accepted.acceptance_measured_with}"
     if accepted.acceptance_kind == ANY_KIND:
         measurement = accepted.acceptance_measured_with
