@@ -20,6 +20,8 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
 
 EIGHT_H200: dict[str, Any] = {"gpu": "h200", "gpus": 8, "stack": "trtllm", "dtype": "fp8"}
+LONG: dict[str, Any] = {"prompt_len": 9_000, "new_tokens": 1_000}
+"""Requests so long that memory limits the number of users, instead of the serving stack."""
 
 
 def estimate(model: str = "llama-3.1-70b", **options: Any) -> GpuEstimateResult:
@@ -105,18 +107,20 @@ def test_draft_model_reduces_the_room_for_users() -> None:
 
     The KV caches are sharded evenly, so the fullest GPU limits all of them.
     """
-    plain = estimate().memory
+    plain = estimate(**LONG).memory
     assert plain.draft_bytes is None
-    over_all = estimate(draft="0.7", draft_model="llama-3-8b").memory
-    assert over_all.draft_bytes == 2 * 8_030_261_248
+    over_all = estimate(**LONG, draft="0.7", draft_model="llama-3-8b")
+    assert over_all.memory.draft_bytes == 2 * 8_030_261_248
+    assert over_all.memory.kv_capacity_tokens == plain.kv_capacity_tokens  # figures without drafts do not change
+    assert over_all.serving.max_users == plain.kv_capacity_users
     room = plain.kv_capacity_tokens * plain.kv_bytes_per_token
     both = plain.kv_bytes_per_token + 32 * 2 * 8 * 128 * 2  # the draft model has 16 bits, as in its checkpoint
-    assert over_all.kv_capacity_tokens == pytest.approx((room - over_all.draft_bytes) / both, rel=1e-6)
-    assert over_all.kv_capacity_users == over_all.kv_capacity_tokens // 2048
-    small: dict[str, Any] = {"model": "llama-2-70b", "gpu": "b200", "stack": "vllm"}
-    apart = estimate(**small, draft="0.7", draft_model="tinyllama-1.1b").memory
+    assert over_all.drafts.max_users == (room - over_all.memory.draft_bytes) // (10_000 * both)
+    small: dict[str, Any] = {"model": "llama-2-70b", "gpu": "b200", "gpus": 8, "stack": "vllm"}
+    request = make_request(EstimateRequest, **small, dtype="fp8", draft="0.7", draft_model="tinyllama-1.1b")
+    apart = prepare_gpu_estimate(request).server
     assert apart.draft_bytes == 8 * 2 * 1_100_048_384
-    plain = estimate(**small).memory
+    plain = estimate(**small, dtype="fp8").memory
     draft_kv_bytes = 22 * 2 * 4 * 64 * 2
     room = plain.kv_capacity_tokens * plain.kv_bytes_per_token - apart.draft_bytes
     assert apart.kv_capacity_tokens == pytest.approx(room / (plain.kv_bytes_per_token + 8 * draft_kv_bytes), rel=1e-6)
@@ -126,7 +130,8 @@ def test_draft_head_needs_room_for_its_layer_only() -> None:
     """The head of DeepSeek-V3 is a layer of 11.5 billion parameters in 8 bits; it uses the model's embedding."""
     memory = estimate("deepseek-v3", gpu="b200", draft="0.7").memory
     assert memory.draft_bytes == pytest.approx(11.5e9, rel=0.01)
-    assert estimate(batch=4, draft="0.7").memory.kv_capacity_tokens < estimate(batch=4).memory.kv_capacity_tokens
+    with_head = estimate(**LONG, draft="0.7")
+    assert with_head.drafts.max_users < with_head.serving.max_users == estimate(**LONG).serving.max_users
 
 
 def test_draft_model_that_does_not_fit_needs_more_gpus() -> None:

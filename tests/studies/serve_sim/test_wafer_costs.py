@@ -152,7 +152,8 @@ WINDOWED: dict[str, Any] = {"model": "gpt-oss-20b", "gpu": "h100", "prompt_len":
     "options", slow_but(MACHINES, MACHINES[0], MACHINES[3]), ids=lambda options: "-".join(map(str, options.values()))
 )
 def test_batch_slots_are_limited_by_the_users_that_fit(options: dict[str, Any]) -> None:
-    users = wse.estimate(**options).serving.max_users
+    estimate = wse.estimate(**options)
+    users = estimate.serving.max_users if estimate.drafts is None else estimate.drafts.max_users
     served = wse.serve_sim(**options, requests=9)
     assert served.inputs["max_users"] == served.machine.kv_capacity_users == users
     with pytest.raises(BadInput, match=f"--max-users {users + 1}: .* give at most {users}, or more"):

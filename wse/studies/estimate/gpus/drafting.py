@@ -95,7 +95,7 @@ class GpuDrafter:
 
     @property
     def plain(self) -> GpuDeployment:
-        """The model on its GPUs when no drafts are used, but memory is reserved for the draft."""
+        """The model on its GPUs without speculative decoding."""
         return self.prepared.deployment
 
     def machine(self, users: float) -> DraftMachine:
@@ -126,7 +126,7 @@ class GpuDrafter:
         """
         plain = self.plain
         return DraftedGpus(
-            server=plain.server,
+            server=self.prepared.server,
             shape=plain.shape,
             economics=plain.economics,
             steps_of=lambda users: choose(self.machine(users)),

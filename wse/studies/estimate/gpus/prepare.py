@@ -80,9 +80,10 @@ class PreparedGpuEstimate:
 
     @property
     def deployment(self) -> GpuDeployment:
-        """The model as served on the GPUs of one replica."""
+        """The model as served on the GPUs of one replica, without speculative decoding."""
         shape = RequestShape(prompt_tokens=self.prompt_tokens, new_tokens=self.new_tokens)
-        return GpuDeployment(server=self.server, shape=shape, economics=self.economics)
+        plain_server = dataclasses.replace(self.server, draft=None)
+        return GpuDeployment(server=plain_server, shape=shape, economics=self.economics)
 
     @property
     def users_of_one(self) -> int:

@@ -55,7 +55,7 @@ class GpuSystemResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuMemoryResult(Result):
-    """Use of the memory of all GPUs: weights, drafts, and the capacity for KV caches."""
+    """Use of the memory of all GPUs: weights, drafts, and the capacity for KV caches without drafts."""
 
     weight_bytes: Annotated[int, Doc("weights", "B")]
     draft_bytes: Annotated[
@@ -63,8 +63,10 @@ class GpuMemoryResult(Result):
         Doc("memory for the weights of a draft; a draft on a single GPU reserves its size on every GPU", "B"),
     ] = None
     kv_bytes_per_token: Annotated[float, Doc("KV cache of a token, without that of a draft", "B")]
-    kv_capacity_tokens: Annotated[int, Doc("tokens of all users that fit in the KV cache, if attention has no window")]
-    kv_capacity_users: Annotated[int, Doc("users with the requested lengths whose KV caches fit")]
+    kv_capacity_tokens: Annotated[
+        int, Doc("tokens of all users that fit in the KV cache without drafts, if attention has no window")
+    ]
+    kv_capacity_users: Annotated[int, Doc("users with the requested lengths whose KV caches fit without drafts")]
 
 
 @dataclass(frozen=True, kw_only=True)

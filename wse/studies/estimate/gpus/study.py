@@ -47,7 +47,8 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     """
     prepared_estimate = prepare_gpu_estimate(request)
     server, economics = prepared_estimate.server, prepared_estimate.economics
-    serving = serving_result(prepared_estimate.deployment, prepared_estimate.users, replicas=prepared_estimate.replicas)
+    deployment = prepared_estimate.deployment
+    serving = serving_result(deployment, prepared_estimate.users, replicas=prepared_estimate.replicas)
     gpus = serving.replicas * server.parallelism.gpus
     decode = server.pass_time([_decoded(prepared_estimate, prepared_estimate.users_of_one)])
     read_s = server.prefill_s(prepared_estimate.prompt_tokens)
@@ -55,7 +56,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     drafts = _drafts(prepared_estimate)
     energy = None if economics is None else system_energy(gpus, serving.tokens_per_s, economics)
     cost = None if economics is None else system_cost(gpus, serving.tokens_per_s, economics)
-    intervals = intervals_of(serving, sampled_gpu_figures(prepared_estimate.deployment, serving))
+    intervals = intervals_of(serving, sampled_gpu_figures(deployment, serving))
     return GpuEstimateResult(
         inputs=_inputs(prepared_estimate),
         note=prepared_estimate.note,
@@ -79,8 +80,8 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             weight_bytes=round(server.weight_bytes),
             draft_bytes=None if server.draft is None else round(server.draft_bytes),
             kv_bytes_per_token=server.kv_bytes_per_token,
-            kv_capacity_tokens=server.kv_capacity_tokens,
-            kv_capacity_users=prepared_estimate.deployment.max_concurrency,
+            kv_capacity_tokens=deployment.server.kv_capacity_tokens,
+            kv_capacity_users=deployment.max_concurrency,
         ),
         prefill=GpuPrefillResult(s=read_s, tokens_per_s=prepared_estimate.prompt_tokens / serving.ttft_s),
         latency=GpuLatencyResult(
