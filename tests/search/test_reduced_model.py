@@ -20,10 +20,13 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced import min_bytes
 from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.tile_sizes import WITHOUT_TILES, size_tiles
+from wse.compiler.search.trial import StepCycles
 from wse.compiler.strategies import layers_of_regions
 from wse.models.attention_traits import HeadShape
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec, Packing
+from wse.serving.route import busiest_server
+from wse.studies.estimate.timing.stage_times import RouteReader
 from wse.studies.results.sram import users_at
 from wse_mappings.regions.layout import Layout
 from wse_mappings.regions.region_shapes import fullest_bytes
@@ -139,17 +142,36 @@ def test_consecutive_layers_share_temporary_buffers_with_all_rewrites(name: str)
 
 
 @pytest.mark.parametrize("name", ["two kinds", "linear"])
-def test_slowest_stage_of_a_chunk_is_that_of_the_full_program(name: str) -> None:
+def test_busiest_stage_of_a_chunk_is_that_of_the_full_program(name: str) -> None:
     """The only chunk of a short prompt, after cached tokens, represents a chunk in the middle."""
     spec, machine = SPECS[name], wafer(12, 13)
     full_program = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(12,)), CHOICE)
-    full_by_step = Fabric(full_program, machine, SOFTWARE).prefill_cost(1).by_step
+    full_fabric = Fabric(full_program, machine, SOFTWARE)
     reduced_state = reduced_model(spec, machine, SOFTWARE, replace(OPTIONS, prompt_tokens=(4,)), CHOICE).allocate()
     program = reduced_state.program()
     chunk = replace(program.prefill[0], cached=full_program.prefill[1].cached)
-    by_step = Fabric(replace(program, phases=(chunk,)), machine, SOFTWARE).prefill_cost(0).by_step
-    slowest = reduced_state.slowest_stage_sum(program, chunk, by_step)
-    assert slowest == pytest.approx(np.bincount(full_program.prefill[1].steps.stage, full_by_step).max(), rel=0.02)
+    cost = Fabric(replace(program, phases=(chunk,)), machine, SOFTWARE).prefill_cost(0)
+    busiest = reduced_state.busiest_cycles(program, chunk, StepCycles(cost.by_step, cost.launch_by_step))
+    route = RouteReader(full_fabric).route(full_program.prefill[1], full_fabric.prefill_cost(1))
+    assert busiest == pytest.approx(busiest_server(route)[1], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("wafers", "link_bytes_per_s"), [(1, 150e9), (2, 150e9), (2, 1e7)], ids=["one wafer", "fast link", "slow link"]
+)
+def test_busiest_stage_or_link_of_a_token_is_that_of_the_full_program(wafers: int, link_bytes_per_s: float) -> None:
+    """The latency of the link, 5 us, is longer than a stage takes, but keeps neither a stage nor the link busy."""
+    spec = SPECS["untied"]
+    machine = replace(wafer(12, 13), wafer_link_bytes_per_s=link_bytes_per_s, wafer_link_latency_s=5e-6)
+    options = replace(OPTIONS, wafers=wafers)
+    full_program = compile_choice(spec, machine, SOFTWARE, options, CHOICE)
+    full_fabric = Fabric(full_program, machine, SOFTWARE)
+    reduced_state = reduced_model(spec, machine, SOFTWARE, options, CHOICE).allocate()
+    program = reduced_state.program()
+    cost = Fabric(program, machine, SOFTWARE).decode_cost(20)
+    busiest = reduced_state.busiest_cycles(program, program.decode, StepCycles(cost.by_step, cost.launch_by_step))
+    route = RouteReader(full_fabric).route(full_program.decode, full_fabric.decode_cost(20))
+    assert busiest == pytest.approx(busiest_server(route)[1], rel=0.02)
 
 
 @pytest.mark.parametrize("name", ["two kinds", "latent", "linear"])

@@ -51,7 +51,7 @@ def test_trial_times_the_head_with_the_largest_chunk_that_fits(layout: Layout) -
         reduced = reduced_model(SETUP.spec, SETUP.wafer, SETUP.software, options, choice).allocate()
         program = reduced.program()
         (cycles,) = cycles_by_step(SETUP, program, (len(program.prefill),))
-        return reduced.sum_over_model(program, program.decode, cycles)
+        return reduced.sum_over_model(program, program.decode, cycles.all)
 
     trial = try_layout(SETUP, layout, THIN_GEMM)
     assert trial.token_cycles == pytest.approx(token_cycles(chosen.head_chunk), rel=0.002)

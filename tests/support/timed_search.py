@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from session import region_options
 
-from wse.arrays import F64
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import DECODE, OPTIMIZED, PREFILL, THIN_GEMM
-from wse.compiler.search.trial import Timer
+from wse.compiler.search.trial import StepCycles, Timer
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.program.program import Program
@@ -40,8 +39,9 @@ def timing_of(machine: WaferSpec, software: SoftwareProfile, new_tokens: int = T
         after: Number of cached tokens at which a decode pass is timed.
     """
 
-    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        return [cost_of(program, number, machine, software, after).by_step for number in phases]
+    def by_step(program: Program, phases: Sequence[int]) -> list[StepCycles]:
+        costs = [cost_of(program, number, machine, software, after) for number in phases]
+        return [StepCycles(cost.by_step, cost.launch_by_step) for cost in costs]
 
     line = pattern_times(LineCosts.for_software(machine, software))
     return Timer(by_step, new_tokens, line.alone_cycles)

@@ -115,6 +115,11 @@ class PhaseCost:
         return np.asarray(self.by_cause.sum(axis=1), np.float64)
 
     @property
+    def launch_by_step(self) -> F64:
+        """Part of `by_step` in which PEs start the step, float64 ``[steps]``."""
+        return self.by_cause[:, CAUSES.index("launch")]
+
+    @property
     def cycles(self) -> float:
         """Total cycles of the phase."""
         return float(self.by_cause.sum())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wse.arrays import F64
 from wse.compiler.choice import Rewrites
 from wse.compiler.options import VERIFY
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.reduced.representatives import most_common_layers, reduced_model
+from wse.compiler.search.trial import StepCycles
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit
 from wse.program.program import Program
@@ -53,11 +53,11 @@ def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites
     except DoesNotFit:
         return None
     program = reduced.program()
-    return reduced.sum_over_model(program, program.phases[0], cycles_by_step(setup, program, (0,))[0])
+    return reduced.sum_over_model(program, program.phases[0], cycles_by_step(setup, program, (0,))[0].all)
 
 
-def cycles_by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[F64]:
-    """Return the cycle count of each step, for several phases of a Program.
+def cycles_by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -> list[StepCycles]:
+    """Return the cycle counts of the steps of several phases of a Program.
 
     Args:
         setup: Inputs that all trials share, with ``timing``.
@@ -65,7 +65,7 @@ def cycles_by_step(setup: TrialSetup, program: Program, phases: Sequence[int]) -
         phases: Indices of the phases.
 
     Returns:
-        float64 ``[steps]`` for each index in ``phases``, in the same order.
+        The cycle counts for each index in ``phases``, in the same order.
     """
     assert setup.timing is not None
     return setup.timing.by_step(program, phases)

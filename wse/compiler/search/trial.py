@@ -39,20 +39,31 @@ def cycles_between_requests(all_cycles: float | F64, slowest_cycles: float | F64
     return np.maximum(all_cycles / requests, slowest_cycles)
 
 
+class StepCycles(NamedTuple):
+    """Cycle counts of the steps of a phase.
+
+    Attributes:
+        all: float64 ``[steps]``: all cycles that a step adds to the phase.
+        launch: float64 ``[steps]``: the part of these cycles in which a PE starts the step.
+    """
+
+    all: F64
+    launch: F64
+
+
 class Timer(NamedTuple):
     """Functions that time the phases of a request, along with the number of tokens to generate.
 
     Attributes:
-        by_step: Function that returns the cycle count of each step of some phases of a Program,
-            float64 ``[steps]`` per phase. Its arguments are the Program and the indices of the
-            phases.
+        by_step: Function that returns the cycle counts of the steps of some phases of a Program.
+            Its arguments are the Program and the indices of the phases.
         new_tokens: Number of tokens to generate per user.
         line_cycles: Function that returns the cycle count of a communication pattern, such as an
             all-reduce, along otherwise idle rows or columns of PEs. Its arguments are the schedule
             of the pattern and the words per message.
     """
 
-    by_step: Callable[[Program, Sequence[int]], list[F64]]
+    by_step: Callable[[Program, Sequence[int]], list[StepCycles]]
     new_tokens: int
     line_cycles: Callable[[LineSchedule, int], float]
 

@@ -6,15 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wse.arrays import F64
+import numpy as np
+
 from wse.compiler.choice import Choice
 from wse.compiler.options import DECODE, MESH_GEMM_OWN, MODEL, PREFILL, REPORT, Options
 from wse.compiler.passes.allocate import element_bytes
 from wse.compiler.search.fitting.chunks import chunk_sizes, head_chunks
 from wse.compiler.search.layer_cycles import cycles_by_step
-from wse.compiler.search.reduced.reduced_model import ReducedModel
+from wse.compiler.search.reduced.reduced_model import ReducedModel, head_steps
 from wse.compiler.search.reduced.representatives import head_alone, reduced_model
-from wse.compiler.search.trial import ChunkTime, PromptTime, Trial
+from wse.compiler.search.trial import ChunkTime, PromptTime, StepCycles, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.errors import DoesNotFit
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -72,7 +73,7 @@ def _pass_cycles(setup: TrialSetup, head: ReducedModel, chunk: int) -> float:
     choice = replace(head.state.choice, head_chunk=chunk)
     state = replace(head.state, options=options, choice=choice, last_pass="partition")
     program = replace(head, state=state).allocate().program()
-    return float(cycles_by_step(setup, program, (0,))[0].sum())
+    return float(cycles_by_step(setup, program, (0,))[0].all.sum())
 
 
 SMALL_CHUNK = 8
@@ -117,18 +118,19 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     if setup.timing is None or allocated is None:
         return trial
     program = _at_middle_of_prompt(setup, allocated.program())
-    chunk_step_cycles, token_step_cycles = cycles_by_step(setup, program, (0, len(program.prefill)))
+    chunk_cycles, token_step_cycles = cycles_by_step(setup, program, (0, len(program.prefill)))
     saved_cycles = saved_by_large_head_chunk(setup, layout, allocated, needed_bytes)
-    token_cycles = allocated.sum_over_model(program, program.decode, token_step_cycles) - saved_cycles
+    token_step_cycles = _with_faster_head(program, token_step_cycles, saved_cycles)
+    token_cycles = allocated.sum_over_model(program, program.decode, token_step_cycles.all)
     trial = replace(trial, token_cycles=token_cycles, generated_cycles=token_cycles * setup.timing.new_tokens)
     if setup.many_users:
-        slowest_cycles = allocated.slowest_stage_sum(program, program.decode, token_step_cycles)
+        slowest_cycles = allocated.busiest_cycles(program, program.decode, token_step_cycles)
         passes = min(setup.max_passes, allocated.users_that_fit(setup.request_tokens) // setup.options.batch)
         trial = replace(trial, slowest_cycles=slowest_cycles * setup.timing.new_tokens, passes=max(1.0, passes))
     if trial.decode_cycles > worth_cycles:
         return trial
     # 2. Prompts.
-    first_chunk = _chunk_time(setup, allocated, program, chunk_step_cycles)
+    first_chunk = _chunk_time(setup, allocated, program, chunk_cycles)
     prompts = _prompt_time(setup, trial, first_chunk)
     if not setup.many_users:  # otherwise, the time of prompts does not include the head
         prompts = prompts._replace(cycles=prompts.cycles - saved_cycles)
@@ -217,8 +219,8 @@ def _prompt_time(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> Pro
         options = replace(options, phases=(PREFILL,))
     reduced = reduced_model(setup.spec, setup.wafer, setup.software, options, choice).allocate()
     needed_bytes, program = max(reduced.needed_bytes()), _at_middle_of_prompt(setup, reduced.program())
-    (chunk_step_cycles,) = cycles_by_step(setup, program, (0,))
-    longer_chunk = _chunk_time(setup, reduced, program, chunk_step_cycles)
+    (chunk_cycles,) = cycles_by_step(setup, program, (0,))
+    longer_chunk = _chunk_time(setup, reduced, program, chunk_cycles)
     bytes_of_row = (needed_bytes - trial.needed_bytes) / additional_rows
     # 2. Chunk sizes that fit.
     sizes = chunk_sizes(longest_prompt, step)
@@ -238,6 +240,19 @@ def _prompt_time(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> Pro
     return min(prompts)
 
 
+def _with_faster_head(program: Program, cycles: StepCycles, saved_cycles: float) -> StepCycles:
+    """Subtract cycles from the steps of the output head in decode, in proportion to their cycles.
+
+    Args:
+        program: The Program.
+        cycles: Cycle counts of the steps of its decode phase.
+        saved_cycles: Cycles to subtract in total.
+    """
+    is_head = head_steps(program, program.decode)
+    factor = np.where(is_head, 1 - saved_cycles / max(1.0, float(cycles.all[is_head].sum())), 1.0)
+    return StepCycles(cycles.all * factor, cycles.launch * factor)
+
+
 def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:
     """Return a copy of a Program whose prompt chunk is in the middle of the longest prompt.
 
@@ -252,21 +267,21 @@ def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:
     return replace(program, phases=(replace(chunk, cached=cached_tokens), *other_phases))
 
 
-def _chunk_time(setup: TrialSetup, reduced: ReducedModel, program: Program, by_step: F64) -> ChunkTime:
+def _chunk_time(setup: TrialSetup, reduced: ReducedModel, program: Program, cycles: StepCycles) -> ChunkTime:
     """Return the time of a prompt chunk in the whole model, computed from the reduced model.
 
     In a search for many users, chunks of different prompts follow each other directly. A chunk then
-    adds only the cycles of the slowest stage to the total, so both results are these cycles.
+    adds only the cycles of the busiest stage or link to the total, so both results are these cycles.
 
     Args:
         setup: Inputs that all trials share.
         reduced: Model with one layer of each kind, which represents the whole model.
         program: Its Program, whose first phase is the chunk.
-        by_step: float64 ``[steps]``: cycle count of the steps of the chunk.
+        cycles: Cycle counts of the steps of the chunk.
     """
     phase = program.phases[0]
-    slowest_cycles = reduced.slowest_stage_sum(program, phase, by_step)
-    all_cycles = slowest_cycles if setup.many_users else reduced.sum_over_model(program, phase, by_step)
+    slowest_cycles = reduced.busiest_cycles(program, phase, cycles)
+    all_cycles = slowest_cycles if setup.many_users else reduced.sum_over_model(program, phase, cycles.all)
     return ChunkTime(all_cycles, slowest_cycles)
 
 

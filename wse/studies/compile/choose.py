@@ -7,9 +7,6 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
-import numpy as np
-
-from wse.arrays import F64
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
@@ -19,10 +16,12 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
 from wse.compiler.search.rewrite_search import verify_choice
 from wse.compiler.search.search import Breadth, Compilation, search
-from wse.compiler.search.trial import Timer
+from wse.compiler.search.trial import StepCycles, Timer
 from wse.errors import DoesNotFit, TooFewColours
 from wse.program.program import Program
+from wse.serving.route import busiest_server
 from wse.studies.compile.stored_search import search_key, store_search, stored_search
+from wse.studies.estimate.timing.stage_times import RouteReader
 from wse.studies.options.basis import PreparedPlacement
 
 NARROW: Final = Breadth()
@@ -145,19 +144,16 @@ def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation,
 def _prompt_cycles(fabric: Fabric) -> float:
     """Estimate the cycles to process the prompts, whose chunks are pipelined through the stages.
 
-    A stage is a rectangle of PEs that stores some layers. The result is the time of the first chunk
-    in all stages, plus the time of each further chunk in its slowest stage. If stages share PEs,
-    chunks cannot overlap, so the result is the time of all chunks in all stages.
+    The result is the time of the first chunk in all stages, plus, for each further chunk, the
+    cycles of the stage or link that it occupies longest.
     """
-    program, stages = fabric.program, fabric.program.stages
+    reader, program = RouteReader(fabric), fabric.program
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
-    if len({(stage.wafer, stage.rect) for stage in stages}) < len(stages):
-        return sum(cost.cycles for cost in costs)
-    slowest_stage_cycles: dict[PhaseCost, float] = {}
-    for phase, cost in zip(program.prefill, costs, strict=True):
-        if cost not in slowest_stage_cycles:
-            slowest_stage_cycles[cost] = float(np.bincount(phase.steps.stage, cost.by_step).max(initial=0.0))
-    return sum(cost.cycles for cost in costs[:1]) + sum(slowest_stage_cycles[cost] for cost in costs[1:])
+    busiest_cycles: dict[PhaseCost, float] = {}  # chunks of one class share their cost
+    for phase, cost in zip(program.prefill[1:], costs[1:], strict=True):
+        if cost not in busiest_cycles:
+            busiest_cycles[cost] = busiest_server(reader.route(phase, cost))[1]
+    return sum(cost.cycles for cost in costs[:1]) + sum(busiest_cycles[cost] for cost in costs[1:])
 
 
 def timing_of(prepared_placement: PreparedPlacement) -> Timer:
@@ -167,20 +163,21 @@ def timing_of(prepared_placement: PreparedPlacement) -> Timer:
     the new tokens.
     """
 
-    def by_step(program: Program, phases: Sequence[int]) -> list[F64]:
-        """Return the cycle count of each step, for some phases.
+    def by_step(program: Program, phases: Sequence[int]) -> list[StepCycles]:
+        """Return the cycle counts of the steps of some phases.
 
         Args:
             program: A compiled reduced model, with one layer of each kind.
             phases: Indices of the phases in the Program.
 
         Returns:
-            One array per phase, with the cycle count of its steps.
+            The cycle counts for each index in ``phases``, in the same order.
         """
         fabric = Fabric(
             program, prepared_placement.wafer, prepared_placement.software
         )  # defects are ignored for reduced models
-        return [_middle_cost(prepared_placement, fabric, n).by_step for n in phases]
+        costs = [_middle_cost(prepared_placement, fabric, n) for n in phases]
+        return [StepCycles(cost.by_step, cost.launch_by_step) for cost in costs]
 
     line = LineCosts.for_software(prepared_placement.wafer, prepared_placement.software)
     return Timer(by_step, prepared_placement.new_tokens, pattern_times(line).alone_cycles)

@@ -21,6 +21,11 @@ from wse.compiler.strategies import strategy
 from wse.errors import BadMesh, DoesNotFit
 from wse_mappings.regions.layout import Layout
 
+MIN_TIMED = 5
+"""Number of layouts that are timed before a search may stop because forecasts exceed the fastest one.
+
+Fewer trials hardly determine the seven weights of a forecast.
+"""
 MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
 """Maximum numbers of layouts that are timed, that do not fit, and whose weights do not fit.
 
@@ -114,13 +119,17 @@ class Exploration:
         """Try the layout with the lowest cycle forecast; return whether one was tried.
 
         Only layouts that are forecast to fit are considered. None is tried if the last `PATIENCE`
-        timed trials brought no improvement, or if the lowest forecast, which is optimistic, exceeds
-        the cycle count of the fastest trial by `TRIAL_ERROR`. (A layout that exceeds it by less may
-        be the fastest one when the whole model is compiled.)
+        timed trials brought no improvement. After `MIN_TIMED` timed trials, none is tried either if
+        the lowest forecast, which is optimistic, exceeds the cycle count of the fastest trial by
+        `TRIAL_ERROR`. (A layout that exceeds it by less may be the fastest one when the whole model
+        is compiled.)
         """
         pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
         fastest_cycles = self._fastest_cycles
-        if pick is None or self._trials_in_vain == PATIENCE or pick.forecast >= (1 + TRIAL_ERROR) * fastest_cycles:
+        if pick is None or self._trials_in_vain == PATIENCE:
+            return False
+        timed_count = sum(trial.generated_cycles is not None for trial in self.trials)
+        if timed_count >= MIN_TIMED and pick.forecast >= (1 + TRIAL_ERROR) * fastest_cycles:
             return False
         trial = self._try(pick)
         if trial is not None:

@@ -17,11 +17,13 @@ import numpy.typing as npt
 
 from wse.arrays import F64, I64
 from wse.compiler.choice import Rewrites
+from wse.compiler.options import PREFILL
 from wse.compiler.passes.allocate import aligned_bytes, element_bytes
 from wse.compiler.passes.tiling.op_tiles import tiling_of
 from wse.compiler.pipeline import compile_until
 from wse.compiler.search.reduced.min_bytes import min_bytes
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
+from wse.compiler.search.trial import StepCycles
 from wse.compiler.state import State
 from wse.program.isa.instructions import CODES
 from wse.program.program import Program
@@ -236,27 +238,32 @@ class ReducedModel:
         )
         return float(by_step @ times)
 
-    def slowest_stage_sum(self, program: Program, phase: Phase, by_step: F64) -> float:
-        """Add up per-step values, such as cycles, for each stage; return the largest sum.
+    def busiest_cycles(self, program: Program, phase: Phase, cycles: StepCycles) -> float:
+        """Return the cycles for which a phase occupies the stage or the link that it occupies longest.
 
-        Stages work on different prompt chunks or passes at the same time, so the slowest stage
-        determines when the next one can follow. The final norm and the head are not included,
-        because only the last chunk needs them. If the experts of all layers have a separate stage
-        on the same PEs, the sum over all stages is returned.
+        Stages and links work on different prompt chunks or passes at the same time, so the busiest
+        one determines when the next chunk can follow. A transfer to the next stage occupies its
+        sender until it is launched, and then its link, but not for the latency of a link between
+        wafers. In prefill, the final norm and the head are not included, because only the last
+        chunk needs them. If the experts of all layers have a separate stage on the same PEs, the
+        sum over all stages is returned.
 
         Args:
             program: Program of the reduced model.
             phase: Phase of the Program.
-            by_step: float64 ``[steps]``: values, such as cycles.
+            cycles: Cycle counts of the steps of the phase.
         """
-        ops = zip(program.op_layers, program.op_kinds, strict=True)
-        is_in_all_chunks = np.array([layer >= 0 or kind == "embedding" for layer, kind in ops])[phase.steps.op]
-        by_step = np.where(is_in_all_chunks, by_step, 0.0)
+        counts = ~head_steps(program, phase) if phase.name == PREFILL else np.ones(len(phase.steps), np.bool_)
         if self.state.has_expert_stage:
-            return self.sum_over_model(program, phase, by_step)
-        layer, stage, is_once_per_stage = self._places(program, phase)
+            return self.sum_over_model(program, phase, cycles.all * counts)
+        layer, _, is_once_per_stage = self._places(program, phase)
         times = np.where(is_once_per_stage, 1, np.array(self.further_layers)[layer] + 1)
-        return float(np.bincount(stage, by_step * times).max(initial=0.0))
+        is_transfer, is_crossing = is_of_type(phase.steps, StageTransfer, Crossing), is_of_type(phase.steps, Crossing)
+        stage_cycles = np.where(is_transfer, cycles.launch, cycles.all) * times * counts
+        latency_cycles = self.state.wafer.wafer_link_latency_s * self.state.wafer.clock_hz
+        link_cycles = np.where(is_transfer, cycles.all - cycles.launch - is_crossing * latency_cycles, 0.0)
+        stage_sums = np.bincount(phase.steps.stage, stage_cycles)
+        return float(max(stage_sums.max(initial=0.0), link_cycles.max(initial=0.0)))
 
     def _places(self, program: Program, phase: Phase) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
         """Return the layer and stage of each step, and whether the step counts once per stage.
@@ -273,6 +280,13 @@ class ReducedModel:
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
         return layer, stage, (layer < 0) | _stage_transfers(phase.steps)
+
+
+def head_steps(program: Program, phase: Phase) -> npt.NDArray[np.bool_]:
+    """Return which steps of a phase belong to the final norm or the output head, bool ``[steps]``."""
+    ops = zip(program.op_layers, program.op_kinds, strict=True)
+    is_head = [layer < 0 and kind != "embedding" for layer, kind in ops]
+    return np.asarray(np.array(is_head)[phase.steps.op], np.bool_)
 
 
 def _stage_transfers(steps: Steps) -> npt.NDArray[np.bool_]:

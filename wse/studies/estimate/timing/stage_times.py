@@ -23,7 +23,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.links.link_map import cached_max_link_words
 from wse.hardware.spec import WaferSpec
 from wse.program.steps import HOST
@@ -167,7 +166,7 @@ class RouteReader:
         segments = self._segments[phase.steps]
         first_steps = [segment.first_step for segment in segments]
         cycles = np.add.reduceat(cost.by_step, first_steps).tolist()
-        launches = cost.by_cause[first_steps, CAUSES.index("launch")].tolist()
+        launches = cost.launch_by_step[first_steps].tolist()
         visits: list[Visit] = []
         postponed = 0.0  # work of a receiver right before the words arrive; counted after their arrival
         for (_, server, stream, is_before_arrival), total, launch_cycles in zip(
