@@ -149,6 +149,15 @@ def test_given_links_have_a_row_each() -> None:
     assert "1 GB/s" in slow.machine
 
 
+@pytest.mark.slow
+def test_shorter_latency_of_links_does_not_raise_the_cost() -> None:
+    """A layout is searched for each link. The latency of a link keeps neither a stage nor the link busy."""
+    options = {"mesh": "24x24", "wafers": [2], "users": 8, "jobs": 1, "link_latency": [1.0, 10.0]}
+    short, long = sorted(wse.compare("story", **options).rows, key=lambda row: row.link_latency_s or 0.0)
+    assert (short.link_latency_s, long.link_latency_s) == (1e-6, 1e-5)
+    assert getattr(short, COSTS) < getattr(long, COSTS)
+
+
 def test_cheaper_kind_is_the_one_with_lower_cost_and_its_share_that_of_the_samples() -> None:
     goal = Goal(users=1, tpot_s=0.02, objective=COST)
     wafer, gpu = (
