@@ -158,6 +158,15 @@ def test_shorter_latency_of_links_does_not_raise_the_cost() -> None:
     assert getattr(short, COSTS) < getattr(long, COSTS)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("users", [9, 14])
+def test_free_number_of_replicas_is_not_worse_than_one_replica(users: int) -> None:
+    options = {"mesh": "24x24", "wafers": [1], "users": users, "jobs": 1}
+    (one,) = wse.compare("story", **options, replicas=1).rows
+    best = min(wse.compare("story", **options).rows, key=lambda row: getattr(row, COSTS))
+    assert getattr(best, COSTS) <= getattr(one, COSTS)
+
+
 def test_cheaper_kind_is_the_one_with_lower_cost_and_its_share_that_of_the_samples() -> None:
     goal = Goal(users=1, tpot_s=0.02, objective=COST)
     wafer, gpu = (

@@ -150,7 +150,8 @@ def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeRes
         published = speed.tokens_per_s_per_user
         if speed.drafts == "no" and speed.estimated_users == users and not interval.low <= published <= interval.high:
             side = "below" if published < interval.low else "above"
-            return f"{count(published)} tokens/s is {side} the interval of the estimate."
+            sentence = f"{count(published)} tokens/s is {side} the interval of the estimate"
+            return f"{sentence}; its requests may have other lengths."
     return ""
 
 

@@ -68,6 +68,7 @@ PREDICTION_INTERVALS: Final = (
 QUEUE_OF_SAMPLE: Final = (
     " In an overloaded sample, requests arrive faster than they are served, so the queue grows until the last one."
 )
+NO_INTERVALS: Final = "There are no 90 % intervals for prefix caches and for separate machines that read prompts."
 SATURATED_STAGE: Final = 0.9
 """Fraction of the time from which on a stage, rather than the number of users, limits the capacity."""
 STABLE_LOAD: Final = 0.9
@@ -87,7 +88,7 @@ class LoadResult(Result):
     ] = None
     stable_requests_per_s: Annotated[float, Doc("arrivals per second at a load of 0.9", "1/s")]
     replicas_needed: Annotated[
-        int | None, Doc("replicas needed for a load of at most 0.9 each; absent if all arrive at once")
+        int | None, Doc("if more requests arrive than can be served: replicas needed for a load of at most 0.9 each")
     ] = None
 
 
@@ -267,7 +268,8 @@ class ServeResult(Result):
         ttft = with_interval(seconds(waits.ttft.p50), "", self._interval("served.all.ttft.p50"), seconds)
         medians = f"{come} The median TTFT is {ttft}{pace}."
         if not self.ranges:
-            return medians
+            has_whole_prompts = self.served.prefix_cache is None and self.prefill_machine is None
+            return medians if has_whole_prompts else f"{medians} {NO_INTERVALS}"
         return f"{medians} {PREDICTION_INTERVALS}{QUEUE_OF_SAMPLE if load.overloaded_share else ''}"
 
     def _limit(self) -> str:

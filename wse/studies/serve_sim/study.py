@@ -113,7 +113,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             offered=None if arrives_at_once else rate / capacity,
             stable=is_stable,
             stable_requests_per_s=STABLE_LOAD * capacity,
-            replicas_needed=None if arrives_at_once else _stable_replicas(rate, replica_capacity),
+            replicas_needed=None if is_stable or arrives_at_once else _stable_replicas(rate, replica_capacity),
         ),
         served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
     )

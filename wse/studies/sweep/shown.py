@@ -150,7 +150,8 @@ def check_columns(view: SweepView, grid: Grid, row: Row | None = None) -> None:
         elif column(name) in row:
             is_known = True
         if not is_known:
-            near = difflib.get_close_matches(column(name), row or (), n=5)
+            columns = row or [source for sources in SOURCES.values() for source in sources]
+            near = difflib.get_close_matches(column(name), columns, n=5)
             raise UnknownName("column", name, {*SHORT, *axes, *near}, place=option)
 
 

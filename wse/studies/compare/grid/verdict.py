@@ -22,6 +22,7 @@ from wse.reports.terminal import (
     ranged,
     rate_and_latency,
     seconds,
+    three_figures,
     words_with_and,
 )
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
@@ -99,7 +100,7 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
     user_rate = f"{rate(speed(user))} {interval}".rstrip()
     best_text = f"{_counts_text(counts, link_text)}{place(user)} {_is_or_are(user)}"
     first = f"{best_text} fastest for one user in decode: {user_rate}"
-    cost_interval = interval_text((cheapest.ranges or {}).get("usd_per_million_tokens"), "{:,.2f}".format)
+    cost_interval = interval_text((cheapest.ranges or {}).get("usd_per_million_tokens"), three_figures)
     cost, low, high = (
         number or 0.0
         for number in (
@@ -109,9 +110,9 @@ def _best_places(user: ComparisonRow, cheapest: ComparisonRow, counts: Sequence[
         )
     )
     unit = " USD per million tokens"
-    cost_text = (
-        f"{cost:,.2f}{unit} {cost_interval}" if cost_interval else ranged(cost, low, high, "{:,.2f}".format, unit)
-    )
+    cost_text = f"{three_figures(cost)}{unit} {cost_interval}"
+    if not cost_interval:
+        cost_text = ranged(cost, low, high, three_figures, unit)
     total = f"{rate(cheapest.tokens_per_s or 0.0)} for {plural(cheapest.users or 0, 'user')}"
     by_wafer = "" if cheapest.wafers == 1 else f" ({count((cheapest.tokens_per_s or 0.0) / cheapest.wafers)} per wafer)"
     serves = f"{total}{by_wafer}, {cost_text}"

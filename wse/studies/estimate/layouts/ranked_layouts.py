@@ -135,11 +135,12 @@ class LayoutRanking:
         3. If the goal states the number of replicas and the best layout has too little room for the
            KV caches of a replica's users, search for layouts with more room, so that fewer users wait.
            If users may not wait, accept only layouts with room for all users of a replica.
-        4. If the goal states only the number of users, let r be the number of replicas that the
-           best known layout needs. Rank layouts for exactly r and for r - 1 replicas, and repeat
-           this while r changes. (With a free number of replicas, a change that makes more room, but
-           too little to save a replica, would be rejected if it makes requests slower.)
+
+        If the goal states only the number of users, layouts are ranked for fixed numbers of replicas
+        (`_with_free_replicas`).
         """
+        if goal.users is not None and goal.replicas is None:
+            return self._with_free_replicas(goal)
         layouts = self._layouts_for(goal)
         if goal.users is None and goal.objective == LATENCY:
             return layouts
@@ -148,32 +149,56 @@ class LayoutRanking:
             self._search_fastest()
             layouts = self._layouts_for(goal)
         # 2. As many users per pass as the best layout.
+        layouts = self._with_slots_of_best(layouts, goal)
+        if goal.users is None or goal.replicas is None:
+            return self._with_more_users(layouts, goal)
+        # 3. Room for the users of a replica.
+        users = math.ceil(goal.users / goal.replicas)
+        if layouts[0].deployment.max_concurrency >= users:
+            return layouts
+        if not goal.users_may_wait:
+            return self._layouts_for(goal) if self._found_room(layouts[0], users, goal) else layouts
+        if self.max_users < users and self._trial_with_room(users) is not None:
+            self._known_room = users
+        return self._with_slots_of_best(self._with_more_users(layouts, goal), goal)
+
+    def _with_slots_of_best(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
+        """Search for layouts for as many users per pass as the best layout has, while this changes.
+
+        Args:
+            layouts: Known layouts, best first.
+            goal: The goal by which they are ranked.
+
+        Returns:
+            The known layouts and the new ones, best first.
+        """
         while self._found_layouts(layouts[0].prepared, 0, goal):
             layouts = self._layouts_for(goal)
-        if goal.users is None:
-            return self._with_more_users(layouts, goal)
-        max_users = layouts[0].deployment.max_concurrency
-        # 3. A fixed number of replicas.
-        if goal.replicas is not None:
-            users = math.ceil(goal.users / goal.replicas)
-            if max_users >= users:
-                return layouts
-            if not goal.users_may_wait:
-                return self._layouts_for(goal) if self._found_room(layouts[0], users, goal) else layouts
-            if self.max_users < users and self._trial_with_room(users) is not None:
-                self._known_room = users
-            return self._with_more_users(layouts, goal)
-        # 4. The fewest replicas.
-        tried_replicas: set[int] = set()
-        while (best := self.plan(layouts[0], goal)) is not None:
-            untried_replicas = {best.point.replicas, max(1, best.point.replicas - 1)} - tried_replicas
-            if not untried_replicas:
-                break
+        return layouts
+
+    def _with_free_replicas(self, goal: Goal) -> list[CompiledLayout]:
+        """Return layouts for a number of users on as many replicas as needed, best first.
+
+        Layouts are searched and improved for the fewest replicas whose SRAM can hold the KV caches
+        of all users. Let r be the number of replicas that the best known layout needs. Layouts for
+        exactly r and r - 1 replicas follow, while r changes. (With a free number of replicas, a change
+        that makes more room, but too little to save a replica, would be rejected if it makes requests
+        slower.)
+
+        Args:
+            goal: A goal with users, but without a number of replicas.
+        """
+        tried_replicas, untried_replicas = set[int](), {goal.replicas_for(users_by_bytes(self._prepared))}
+        layouts: list[CompiledLayout] = []
+        while untried_replicas:
             tried_replicas |= untried_replicas
             for replicas in sorted(untried_replicas, reverse=True):
-                layouts += self.layouts_for(replace(goal, replicas=replicas))
+                layouts = self.layouts_for(replace(goal, replicas=replicas))
             most_users = self._max_users_for(goal)
-            layouts = sorted(dict.fromkeys(layouts), key=lambda layout: layout.rank(goal, most_users))
+            layouts.sort(key=lambda layout: layout.rank(goal, most_users))
+            best = self.plan(layouts[0], goal)
+            replicas_needed = set() if best is None else {best.point.replicas, max(1, best.point.replicas - 1)}
+            untried_replicas = replicas_needed - tried_replicas
         return layouts
 
     def with_fewest_replicas(self, goal: Goal) -> CompiledLayout:
