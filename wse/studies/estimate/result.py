@@ -91,8 +91,10 @@ class EstimateResult(Result):
     sram: Annotated[EstimateSram, Doc("use of SRAM")]
     prefill: Annotated[PrefillResult, Doc("the prompts")]
     fabric: Annotated[FabricResult, Doc("words on links")]
-    latency: Annotated[LatencyResult, Doc("times that a user waits")]
-    decode: Annotated[DecodeResult | None, Doc("a generated token")] = None
+    latency: Annotated[LatencyResult, Doc("times that a user waits without others, whatever `users` is; see `serving`")]
+    decode: Annotated[
+        DecodeResult | None, Doc("a pass of decode without other passes, whatever `users` is; see `serving`")
+    ] = None
     verify: Annotated[
         VerifyResult | None, Doc("a pass over several new tokens of one user; with `--verify-tokens`")
     ] = None

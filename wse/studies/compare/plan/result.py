@@ -105,6 +105,12 @@ FEWER_USERS: Final = (
     "requested users; a row is for fewer of them if there is room for no more, or if even one user exceeds a limit"
 )
 """Meaning of the second number in an entry such as "48 of 60"."""
+CHOSEN_USERS: Final = (
+    "users",
+    "concurrent requests: the most that fit, meet the limits and still raise tok/s; further users would wait longer "
+    "for their first token",
+)
+"""Meaning of the users of a row if none were requested."""
 KEEPS_WITH_LIMITS: Final = ("meets", "whether all users are served within the limits, and in how many samples")
 """Meaning of the column that states whether a machine meets the limits."""
 
@@ -224,9 +230,12 @@ class PlanResult(Result):
     def _footer(self) -> list[tuple[str, str]]:
         """Return the (label, text) lines below the table: definitions, prices, and omitted rows."""
         hidden, titles = self.tried - len(self.rows), {column.title for column in self._columns()}
+        definitions = dict(DEFINITIONS)
+        if self.users is None and self.inputs["objective"] != LATENCY:
+            definitions |= [CHOSEN_USERS]
         limits_text = " among layouts within the limits, if there are any" if self.targets else ""
         return [
-            *[line for line in (KEEPS_WITH_LIMITS, ROOM, *DEFINITIONS) if line[0] in titles],
+            *[line for line in (KEEPS_WITH_LIMITS, ROOM, *definitions.items()) if line[0] in titles],
             *([(f"of {self.users:,}", FEWER_USERS)] if any(row.users < (self.users or 0) for row in self.rows) else []),
             ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]}{limits_text} (--objective)"),
             ("◆", "no other row is better in tok/s/user or USD/Mtok without being worse in the other"),

@@ -132,8 +132,8 @@ class GpuEnergyResult(Result):
     """Energy per generated token, computed from the power of GPUs while serving."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token", "J")]
-    range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "J")] = None
-    grade: Annotated[Grade, Doc("grade of the weakest assumption")]
+    range: Annotated[Range | None, Doc("lowest and highest, at the ends of the range of the power alone", "J")] = None
+    grade: Annotated[Grade, Doc("grade of the power alone")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     gpu_power_w: Annotated[float, Doc("power of a GPU", "W")]
 
@@ -149,8 +149,8 @@ class GpuCostResult(Result):
     usd_per_million_tokens_high: Annotated[
         float, Doc("price of a million output tokens at the high end of the price range", "USD")
     ]
-    range: Annotated[Range | None, Doc("lowest and highest, from the ranges of the assumptions", "USD")] = None
-    grade: Annotated[Grade, Doc("grade of the weakest assumption")]
+    range: Annotated[Range | None, Doc("lowest and highest, at the ends of the range of the price alone", "USD")] = None
+    grade: Annotated[Grade, Doc("grade of the price alone")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     gpu_usd_per_hour: Annotated[float, Doc("price of a GPU's hour", "USD")]
     gpu_usd_per_hour_low: Annotated[float, Doc("low end of its range", "USD")]
@@ -192,8 +192,8 @@ class GpuEstimateResult(Result):
     system: Annotated[GpuSystemResult, Doc("GPUs and software")]
     memory: Annotated[GpuMemoryResult, Doc("memory of all GPUs")]
     prefill: Annotated[GpuPrefillResult, Doc("reading a prompt")]
-    latency: Annotated[GpuLatencyResult, Doc("times that a user waits")]
-    decode: Annotated[GpuDecodeResult, Doc("generated tokens")]
+    latency: Annotated[GpuLatencyResult, Doc("times that a user waits while all users of `serving` are served")]
+    decode: Annotated[GpuDecodeResult, Doc("generated tokens while all users of `serving` are served")]
     verify: Annotated[GpuVerifyResult | None, Doc("a pass over several new tokens; with `--verify-tokens`")] = None
     drafts: Annotated[DraftPlanResult | None, Doc("the best drafts for the batch; with `--draft`")] = None
     published: Annotated[

@@ -93,7 +93,9 @@ class PipeliningResult(Result):
     slowest_stage_s: Annotated[float, Doc("work of the slowest stage for a token", "s")]
     slowest_link_s: Annotated[float | None, Doc("work of the slowest link for a token", "s")] = None
     streams_to_saturate: Annotated[int, Doc("streams that keep the slowest server busy")]
-    tokens_per_s_at_saturation: Annotated[float, Doc("tokens of all users with that number of streams", "tokens/s")]
+    tokens_per_s_at_saturation: Annotated[
+        float, Doc("tokens of all users with that number of streams while no prompts are read", "tokens/s")
+    ]
     kv_limited_streams: Annotated[int, Doc("streams whose KV caches fit")]
     limited_by: Annotated[str, Doc("`KV cache`, or the slowest server")]
     rows: Annotated[tuple[StreamsResult, ...], Doc("one row per number of streams, up to the number whose caches fit")]
