@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,9 @@ from wse.studies.compare.plan.result import CheaperResult, PlannedRow, PlanResul
 from wse.studies.compare.plan.rows import planned_row, with_pareto
 from wse.studies.compare.plan.study import next_counts
 from wse.studies.compare.plan.verdict import plan_verdict
+from wse.studies.estimate.layouts import ranked_layouts
+from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
+from wse.studies.estimate.layouts.improved_layouts import improved_layouts
 
 COSTS = "usd_per_million_tokens"
 SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region", "schedule": "baseline", "jobs": 1}
@@ -158,13 +162,18 @@ def test_shorter_latency_of_links_does_not_raise_the_cost() -> None:
     assert getattr(short, COSTS) < getattr(long, COSTS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("users", [9, 14])
-def test_free_number_of_replicas_is_not_worse_than_one_replica(users: int) -> None:
-    options = {"mesh": "24x24", "wafers": [1], "users": users, "jobs": 1}
-    (one,) = wse.compare("story", **options, replicas=1).rows
-    best = min(wse.compare("story", **options).rows, key=lambda row: getattr(row, COSTS))
-    assert getattr(best, COSTS) <= getattr(one, COSTS)
+def test_layouts_for_a_free_number_of_replicas_are_improved_for_given_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first number is the smallest whose SRAM can hold all KV caches, so it gets the layouts of `--replicas 1`."""
+    ranked_replicas: list[int | None] = []
+
+    def improved(*arguments: Any) -> list[CompiledLayout]:
+        ranked_replicas.append(arguments[-1].replicas)
+        return improved_layouts(*arguments)
+
+    monkeypatch.setattr(ranked_layouts, "improved_layouts", improved)
+    ranking_of(users=6, wafers=[1])
+    assert ranked_replicas[0] == 1
+    assert None not in ranked_replicas
 
 
 def test_cheaper_kind_is_the_one_with_lower_cost_and_its_share_that_of_the_samples() -> None:
