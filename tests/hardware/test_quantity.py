@@ -107,7 +107,7 @@ def test_mesh_changes_only_the_sides_of_a_wafer() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "cols", "remedy"),
-    [(995, 750, "give a smaller mesh, which is that of each wafer"), (750, 994, "rows come first: 994x750 fits")],
+    [(995, 750, "give a smaller mesh (of each wafer, not of all)"), (750, 994, "rows come first: 994x750 fits")],
 )
 def test_mesh_larger_than_the_wafer_is_refused_with_both_sizes(rows: int, cols: int, remedy: str) -> None:
     assert refusal(BadMesh, mesh_on, load_wafer("wse2"), rows, cols) == (

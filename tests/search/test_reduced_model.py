@@ -156,12 +156,15 @@ def test_busiest_stage_of_a_chunk_is_that_of_the_full_program(name: str) -> None
     assert busiest == pytest.approx(busiest_server(route)[1], rel=0.02)
 
 
+@pytest.mark.parametrize("name", ["untied", "dense"])
 @pytest.mark.parametrize(
     ("wafers", "link_bytes_per_s"), [(1, 150e9), (2, 150e9), (2, 1e7)], ids=["one wafer", "fast link", "slow link"]
 )
-def test_busiest_stage_or_link_of_a_token_is_that_of_the_full_program(wafers: int, link_bytes_per_s: float) -> None:
+def test_busiest_stage_or_link_of_a_token_is_that_of_the_full_program(
+    name: str, wafers: int, link_bytes_per_s: float
+) -> None:
     """The latency of the link, 5 us, is longer than a stage takes, but keeps neither a stage nor the link busy."""
-    spec = SPECS["untied"]
+    spec = SPECS[name]
     machine = replace(wafer(12, 13), wafer_link_bytes_per_s=link_bytes_per_s, wafer_link_latency_s=5e-6)
     options = replace(OPTIONS, wafers=wafers)
     full_program = compile_choice(spec, machine, SOFTWARE, options, CHOICE)

@@ -133,7 +133,7 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
         raise BadMesh(f"mesh {rows}x{cols}: each side must be at least 1")
     if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
         swapped = cols <= wafer.mesh_rows and rows <= wafer.mesh_cols
-        hint = f"rows come first: {cols}x{rows} fits" if swapped else "give a smaller mesh, which is that of each wafer"
+        hint = f"rows come first: {cols}x{rows} fits" if swapped else "give a smaller mesh (of each wafer, not of all)"
         msg = (
             f"mesh {rows}x{cols} is larger than {wafer.name}, which has {wafer.mesh_rows}x{wafer.mesh_cols} PEs; {hint}"
         )

@@ -159,7 +159,7 @@ def test_shorter_latency_of_links_does_not_raise_the_cost() -> None:
     options = {"mesh": "24x24", "wafers": [2], "users": 8, "jobs": 1, "link_latency": [1.0, 10.0]}
     short, long = sorted(wse.compare("story", **options).rows, key=lambda row: row.link_latency_s or 0.0)
     assert (short.link_latency_s, long.link_latency_s) == (1e-6, 1e-5)
-    assert getattr(short, COSTS) < getattr(long, COSTS)
+    assert getattr(short, COSTS) <= getattr(long, COSTS)
 
 
 def test_layouts_for_a_free_number_of_replicas_are_improved_for_given_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ class PhaseCost:
 
     @property
     def launch_by_step(self) -> F64:
-        """Part of `by_step` in which PEs start the step, float64 ``[steps]``."""
+        """Part of `by_step` with the cause ``launch``, such as starting tasks, float64 ``[steps]``."""
         return self.by_cause[:, CAUSES.index("launch")]
 
     @property

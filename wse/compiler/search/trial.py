@@ -23,20 +23,20 @@ attention columns are fitted, differs between layouts of a model by about this f
 """
 
 
-def cycles_between_requests(all_cycles: float | F64, slowest_cycles: float | F64, requests: float | F64) -> float | F64:
+def cycles_between_requests(all_cycles: float | F64, busiest_cycles: float | F64, requests: float | F64) -> float | F64:
     """Return the minimum mean cycles between the ends of successive requests, several in flight.
 
-    Neither does a request take less than ``all_cycles``, nor does the slowest stage serve requests
+    Neither does a request take less than ``all_cycles``, nor does the busiest stage or link serve requests
     more often than it can (the asymptotic bounds of Denning and Buzen, ACM Computing Surveys 10(3),
     1978). Passes reach a stage at nearly equal intervals, so they hardly wait, and the actual
     number is close to this bound.
 
     Args:
         all_cycles: Cycles of a request on all stages.
-        slowest_cycles: Part of these cycles on the slowest stage.
+        busiest_cycles: Part of these cycles on the busiest stage or link.
         requests: Requests in flight, at least 1; may be a fraction.
     """
-    return np.maximum(all_cycles / requests, slowest_cycles)
+    return np.maximum(all_cycles / requests, busiest_cycles)
 
 
 class StepCycles(NamedTuple):
@@ -44,7 +44,7 @@ class StepCycles(NamedTuple):
 
     Attributes:
         all: float64 ``[steps]``: all cycles that a step adds to the phase.
-        launch: float64 ``[steps]``: the part of these cycles in which a PE starts the step.
+        launch: float64 ``[steps]``: the part of these cycles with the cause ``launch``, such as starting tasks.
     """
 
     all: F64
@@ -69,33 +69,33 @@ class Timer(NamedTuple):
 
 
 class ChunkTime(NamedTuple):
-    """Cycle count of one prompt chunk, in total over all stages and on the slowest stage.
+    """Cycle count of one prompt chunk, in total and on the busiest stage or link.
 
     Attributes:
-        cycles: Total cycles on all stages; in a search for many users, those on the slowest stage.
-        slowest_cycles: Cycles on the slowest stage, after which the next chunk can follow.
+        cycles: Total cycles on all stages; in a search for many users, those on the busiest one.
+        busiest_cycles: Cycles on the busiest stage or link, after which the next chunk can follow.
     """
 
     cycles: float
-    slowest_cycles: float
+    busiest_cycles: float
 
     def cycles_of_chunks(self, chunks: float) -> float:
         """Return how many cycles a series of identical chunks needs to pass through all stages.
 
         Stages work on different chunks at the same time, so each chunk after the first adds only
-        the cycle count of the slowest stage.
+        the cycle count of the busiest stage or link.
 
         Args:
             chunks: Number of chunks; may be a fraction.
         """
-        return self.cycles + max(0.0, chunks - 1) * self.slowest_cycles
+        return self.cycles + max(0.0, chunks - 1) * self.busiest_cycles
 
 
 class PromptTime(NamedTuple):
     """The time of all prompts of a request when they are divided into equally sized chunks.
 
     Attributes:
-        cycles: Total cycles of all prompts; in a search for many users, those on the slowest stage.
+        cycles: Total cycles of all prompts; in a search for many users, those on the busiest stage.
         chunk: Tokens per chunk, approximately the fastest size.
     """
 
@@ -118,7 +118,7 @@ class Trial:
             does not fit.
         generated_cycles: Approximate cycle count of all generated tokens of a request, on all
             stages.
-        slowest_cycles: Part of ``generated_cycles`` on the slowest stage, for which all passes
+        busiest_cycles: Part of ``generated_cycles`` on the busiest stage or link, for which passes
             queue; 0 unless the search is for many users.
         prompts: Approximate time of all prompts; None if they were not timed.
         passes: Maximum number of passes in flight, limited by the users and by the KV caches that
@@ -132,7 +132,7 @@ class Trial:
     fits: bool
     token_cycles: float | None = None
     generated_cycles: float | None = None
-    slowest_cycles: float = 0.0
+    busiest_cycles: float = 0.0
     prompts: PromptTime | None = None
     passes: float = 1.0
 
@@ -155,12 +155,12 @@ class Trial:
 
         Args:
             prompt_cycles: Cycles of all prompts of a request; in a search for many users, those on
-                the slowest stage.
+                the busiest stage.
         """
         if self.generated_cycles is None:
             return math.inf
-        all_cycles, slowest_cycles = self.generated_cycles + prompt_cycles, self.slowest_cycles + prompt_cycles
-        return float(cycles_between_requests(all_cycles, slowest_cycles, self.passes))
+        all_cycles, busiest_cycles = self.generated_cycles + prompt_cycles, self.busiest_cycles + prompt_cycles
+        return float(cycles_between_requests(all_cycles, busiest_cycles, self.passes))
 
     @property
     def key(self) -> tuple[Layout, str]:

@@ -13,7 +13,7 @@ from wse.compiler.options import DECODE, MESH_GEMM_OWN, MODEL, PREFILL, REPORT, 
 from wse.compiler.passes.allocate import element_bytes
 from wse.compiler.search.fitting.chunks import chunk_sizes, head_chunks
 from wse.compiler.search.layer_cycles import cycles_by_step
-from wse.compiler.search.reduced.reduced_model import ReducedModel, head_steps
+from wse.compiler.search.reduced.reduced_model import ReducedModel, head_steps, stage_transfers
 from wse.compiler.search.reduced.representatives import head_alone, reduced_model
 from wse.compiler.search.trial import ChunkTime, PromptTime, StepCycles, Trial
 from wse.compiler.search.trial_setup import TrialSetup
@@ -124,9 +124,9 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     token_cycles = allocated.sum_over_model(program, program.decode, token_step_cycles.all)
     trial = replace(trial, token_cycles=token_cycles, generated_cycles=token_cycles * setup.timing.new_tokens)
     if setup.many_users:
-        slowest_cycles = allocated.busiest_cycles(program, program.decode, token_step_cycles)
+        busiest_cycles = allocated.busiest_cycles(program, program.decode, token_step_cycles)
         passes = min(setup.max_passes, allocated.users_that_fit(setup.request_tokens) // setup.options.batch)
-        trial = replace(trial, slowest_cycles=slowest_cycles * setup.timing.new_tokens, passes=max(1.0, passes))
+        trial = replace(trial, busiest_cycles=busiest_cycles * setup.timing.new_tokens, passes=max(1.0, passes))
     if trial.decode_cycles > worth_cycles:
         return trial
     # 2. Prompts.
@@ -241,14 +241,16 @@ def _prompt_time(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> Pro
 
 
 def _with_faster_head(program: Program, cycles: StepCycles, saved_cycles: float) -> StepCycles:
-    """Subtract cycles from the steps of the output head in decode, in proportion to their cycles.
+    """Subtract cycles from the steps of the final norm and the head, in proportion to their cycles.
+
+    Transfers between stages are not changed.
 
     Args:
         program: The Program.
         cycles: Cycle counts of the steps of its decode phase.
         saved_cycles: Cycles to subtract in total.
     """
-    is_head = head_steps(program, program.decode)
+    is_head = head_steps(program, program.decode) & ~stage_transfers(program.decode.steps)
     factor = np.where(is_head, 1 - saved_cycles / max(1.0, float(cycles.all[is_head].sum())), 1.0)
     return StepCycles(cycles.all * factor, cycles.launch * factor)
 
@@ -280,9 +282,9 @@ def _chunk_time(setup: TrialSetup, reduced: ReducedModel, program: Program, cycl
         cycles: Cycle counts of the steps of the chunk.
     """
     phase = program.phases[0]
-    slowest_cycles = reduced.busiest_cycles(program, phase, cycles)
-    all_cycles = slowest_cycles if setup.many_users else reduced.sum_over_model(program, phase, cycles.all)
-    return ChunkTime(all_cycles, slowest_cycles)
+    busiest_cycles = reduced.busiest_cycles(program, phase, cycles)
+    all_cycles = busiest_cycles if setup.many_users else reduced.sum_over_model(program, phase, cycles.all)
+    return ChunkTime(all_cycles, busiest_cycles)
 
 
 def _allocated(

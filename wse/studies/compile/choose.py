@@ -145,15 +145,12 @@ def _prompt_cycles(fabric: Fabric) -> float:
     """Estimate the cycles to process the prompts, whose chunks are pipelined through the stages.
 
     The result is the time of the first chunk in all stages, plus, for each further chunk, the
-    cycles of the stage or link that it occupies longest.
+    cycles of its busiest stage or link. Stages that share PEs count as one.
     """
     reader, program = RouteReader(fabric), fabric.program
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
-    busiest_cycles: dict[PhaseCost, float] = {}  # chunks of one class share their cost
-    for phase, cost in zip(program.prefill[1:], costs[1:], strict=True):
-        if cost not in busiest_cycles:
-            busiest_cycles[cost] = busiest_server(reader.route(phase, cost))[1]
-    return sum(cost.cycles for cost in costs[:1]) + sum(busiest_cycles[cost] for cost in costs[1:])
+    further_routes = map(reader.route, program.prefill[1:], costs[1:])
+    return sum(cost.cycles for cost in costs[:1]) + sum(busiest_server(route)[1] for route in further_routes)
 
 
 def timing_of(prepared_placement: PreparedPlacement) -> Timer:

@@ -45,8 +45,8 @@ class EnergyResult(Result):
 
     users: Annotated[int, Doc("users that share the wafers")]
     joules_per_token: Annotated[float, Doc("energy of an output token, prompts included", "J")]
-    range: Annotated[Range | None, Doc("lowest and highest, at the ends of the range of the power alone", "J")] = None
-    grade: Annotated[Grade, Doc("grade of the power alone")]
+    range: Annotated[Range | None, Doc("at the low and high end of the power; the speed is as estimated", "J")] = None
+    grade: Annotated[Grade, Doc("grade of the power; `grades` takes the speed into account")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     wafer_power_w: Annotated[float, Doc("power of a wafer", "W")]
     from_below: Annotated[ActivityEnergyResult, Doc("a lower estimate, from what PEs and links do")]
@@ -64,8 +64,8 @@ class CostResult(Result):
     usd_per_million_tokens_high: Annotated[
         float, Doc("price of a million output tokens at the high end of the price range", "USD")
     ]
-    range: Annotated[Range | None, Doc("lowest and highest, at the ends of the range of the price alone", "USD")] = None
-    grade: Annotated[Grade, Doc("grade of the price alone")]
+    range: Annotated[Range | None, Doc("at the low and high end of the price; the speed is as estimated", "USD")] = None
+    grade: Annotated[Grade, Doc("grade of the price; `grades` takes the speed into account")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     wafer_usd_per_hour: Annotated[float, Doc("price of a wafer's hour", "USD")]
     wafer_usd_per_hour_low: Annotated[float, Doc("low end of its range", "USD")]

@@ -91,9 +91,12 @@ class EstimateResult(Result):
     sram: Annotated[EstimateSram, Doc("use of SRAM")]
     prefill: Annotated[PrefillResult, Doc("the prompts")]
     fabric: Annotated[FabricResult, Doc("words on links")]
-    latency: Annotated[LatencyResult, Doc("times that a user waits without others, whatever `users` is; see `serving`")]
+    latency: Annotated[
+        LatencyResult, Doc("latencies of one batch alone on the wafers; `serving` has those with all users")
+    ]
     decode: Annotated[
-        DecodeResult | None, Doc("a pass of decode without other passes, whatever `users` is; see `serving`")
+        DecodeResult | None,
+        Doc("one decode pass, with no other pass in flight; `serving` has the speeds with all users"),
     ] = None
     verify: Annotated[
         VerifyResult | None, Doc("a pass over several new tokens of one user; with `--verify-tokens`")

@@ -151,7 +151,7 @@ def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeRes
         if speed.drafts == "no" and speed.estimated_users == users and not interval.low <= published <= interval.high:
             side = "below" if published < interval.low else "above"
             sentence = f"{count(published)} tokens/s is {side} the interval of the estimate"
-            return f"{sentence}; its requests may have other lengths."
+            return f"{sentence}; it may have been measured with other prompt and answer lengths."
     return ""
 
 

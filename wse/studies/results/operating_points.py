@@ -76,7 +76,9 @@ class ServingResult(OperatingPointResult):
     prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
     new_tokens: Annotated[int, Doc("output tokens of each request")]
     users_per_pass: Annotated[int | None, Doc("users of a pass through the stages of wafers; absent for GPUs")] = None
-    max_users: Annotated[int, Doc("maximum number of concurrent users whose KV caches fit, on all replicas together")]
+    max_users: Annotated[
+        int, Doc("maximum number of concurrent users whose KV caches fit on all replicas, without drafts")
+    ]
     max_users_of_any_layout: Annotated[
         int | None,
         Doc("`max_users` of the layout with the most room, without drafts; with `--most-users`"),

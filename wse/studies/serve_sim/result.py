@@ -68,7 +68,7 @@ PREDICTION_INTERVALS: Final = (
 QUEUE_OF_SAMPLE: Final = (
     " In an overloaded sample, requests arrive faster than they are served, so the queue grows until the last one."
 )
-NO_INTERVALS: Final = "There are no 90 % intervals for prefix caches and for separate machines that read prompts."
+NO_INTERVALS: Final = "90 % intervals are not available with a prefix cache or with separate machines for prompts."
 SATURATED_STAGE: Final = 0.9
 """Fraction of the time from which on a stage, rather than the number of users, limits the capacity."""
 STABLE_LOAD: Final = 0.9
@@ -88,7 +88,7 @@ class LoadResult(Result):
     ] = None
     stable_requests_per_s: Annotated[float, Doc("arrivals per second at a load of 0.9", "1/s")]
     replicas_needed: Annotated[
-        int | None, Doc("if more requests arrive than can be served: replicas needed for a load of at most 0.9 each")
+        int | None, Doc("replicas needed for a load of at most 0.9 each; absent unless the service is overloaded")
     ] = None
 
 

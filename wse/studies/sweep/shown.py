@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import heapq
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -150,7 +151,8 @@ def check_columns(view: SweepView, grid: Grid, row: Row | None = None) -> None:
         elif column(name) in row:
             is_known = True
         if not is_known:
-            columns = row or [source for sources in SOURCES.values() for source in sources]
+            sources = itertools.chain.from_iterable(SOURCES.values())
+            columns = row or [source for source in sources if any(can_have_column(kind, source) for kind in results)]
             near = difflib.get_close_matches(column(name), columns, n=5)
             raise UnknownName("column", name, {*SHORT, *axes, *near}, place=option)
 

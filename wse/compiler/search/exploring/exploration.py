@@ -22,9 +22,9 @@ from wse.errors import BadMesh, DoesNotFit
 from wse_mappings.regions.layout import Layout
 
 MIN_TIMED = 5
-"""Number of layouts that are timed before a search may stop because forecasts exceed the fastest one.
+"""Number of timed trials before a search may stop because forecasts exceed the fastest trial.
 
-Fewer trials hardly determine the seven weights of a forecast.
+Trials of all sets of layouts count. A forecast has seven weights, and is too uncertain after fewer.
 """
 MAX_TIMED, MAX_MISFITS, MAX_CUT = 24, 8, 48
 """Maximum numbers of layouts that are timed, that do not fit, and whose weights do not fit.

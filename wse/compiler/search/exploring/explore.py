@@ -37,8 +37,8 @@ def explore(setup: TrialSetup) -> list[Trial]:
        blocks; the fastest layouts with whole layers are also tried with split blocks.
     2. In each set, try the layout with the best forecast among those that are forecast to fit, and
        update the forecasts with the result. If none is forecast to fit and none has been timed yet,
-       try the layout with the lowest optimistic byte forecast. Repeat until ``MIN_TIMED`` layouts
-       have been timed and every forecast, which is optimistic, exceeds the fastest trial by
+       try the layout with the lowest optimistic byte forecast. Repeat until at least ``MIN_TIMED``
+       trials have been timed and every forecast, which is optimistic, exceeds the fastest trial by
        ``TRIAL_ERROR``, or until ``PATIENCE`` trials in a row were not the fastest.
     3. Try the untried neighbours of the fastest layout until none is faster, or until the maximum
        number of trials is reached.

@@ -101,11 +101,11 @@ class LayoutFamily:
         prompt_cycles, prompt_deviation = self._prompts.of(prompt_terms), self._prompts.deviation(prompt_terms)
         passes = self._passes_at_once(free_bytes - needed_bytes) if self._max_passes > 1 else 1.0
         all_cycles = _optimistic(token_cycles + prompt_cycles, np.hypot(token_deviation, prompt_deviation))
-        slowest_cycles = _optimistic(
+        busiest_cycles = _optimistic(
             token_cycles * candidates.max_layers + prompt_cycles,
             np.hypot(token_deviation * candidates.max_layers, prompt_deviation),
         )
-        cycles = cycles_between_requests(all_cycles, slowest_cycles, passes)
+        cycles = cycles_between_requests(all_cycles, busiest_cycles, passes)
         return self._lowest_forecast(numbers, np.asarray(cycles))
 
     def _passes_at_once(self, free_bytes: F64) -> F64:

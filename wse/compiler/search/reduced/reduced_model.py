@@ -239,27 +239,29 @@ class ReducedModel:
         return float(by_step @ times)
 
     def busiest_cycles(self, program: Program, phase: Phase, cycles: StepCycles) -> float:
-        """Return the cycles for which a phase occupies the stage or the link that it occupies longest.
+        """Return the cycles for which a phase keeps its busiest stage or link busy.
 
         Stages and links work on different prompt chunks or passes at the same time, so the busiest
-        one determines when the next chunk can follow. A transfer to the next stage occupies its
-        sender until it is launched, and then its link, but not for the latency of a link between
-        wafers. In prefill, the final norm and the head are not included, because only the last
-        chunk needs them. If the experts of all layers have a separate stage on the same PEs, the
-        sum over all stages is returned.
+        one determines when the next chunk can follow. A transfer to the next stage keeps its sender
+        busy until it is launched, and then its link. (Its hops are counted, although they keep no
+        link busy.) The latency of a link between wafers keeps neither busy. In prefill, the final norm
+        and the head are not included, because only the last chunk needs them. If the experts of all
+        layers have a separate stage on the same PEs, the sum over all stages is returned.
 
         Args:
             program: Program of the reduced model.
             phase: Phase of the Program.
             cycles: Cycle counts of the steps of the phase.
         """
-        counts = ~head_steps(program, phase) if phase.name == PREFILL else np.ones(len(phase.steps), np.bool_)
+        if phase.name == PREFILL:
+            counts = ~head_steps(program, phase)
+            cycles = StepCycles(cycles.all * counts, cycles.launch * counts)
         if self.state.has_expert_stage:
-            return self.sum_over_model(program, phase, cycles.all * counts)
+            return self.sum_over_model(program, phase, cycles.all)
         layer, _, is_once_per_stage = self._places(program, phase)
         times = np.where(is_once_per_stage, 1, np.array(self.further_layers)[layer] + 1)
         is_transfer, is_crossing = is_of_type(phase.steps, StageTransfer, Crossing), is_of_type(phase.steps, Crossing)
-        stage_cycles = np.where(is_transfer, cycles.launch, cycles.all) * times * counts
+        stage_cycles = np.where(is_transfer, cycles.launch, cycles.all) * times
         latency_cycles = self.state.wafer.wafer_link_latency_s * self.state.wafer.clock_hz
         link_cycles = np.where(is_transfer, cycles.all - cycles.launch - is_crossing * latency_cycles, 0.0)
         stage_sums = np.bincount(phase.steps.stage, stage_cycles)
@@ -279,17 +281,20 @@ class ReducedModel:
             per layer.
         """
         layer, stage = np.array(program.op_layers)[phase.steps.op], np.array(program.op_stages)[phase.steps.op]
-        return layer, stage, (layer < 0) | _stage_transfers(phase.steps)
+        return layer, stage, (layer < 0) | stage_transfers(phase.steps)
 
 
 def head_steps(program: Program, phase: Phase) -> npt.NDArray[np.bool_]:
-    """Return which steps of a phase belong to the final norm or the output head, bool ``[steps]``."""
+    """Return which steps of a phase belong to the final norm or the output head, bool ``[steps]``.
+
+    Transfers to the stage of the head and of the token ids back to the embedding are included.
+    """
     ops = zip(program.op_layers, program.op_kinds, strict=True)
     is_head = [layer < 0 and kind != "embedding" for layer, kind in ops]
     return np.asarray(np.array(is_head)[phase.steps.op], np.bool_)
 
 
-def _stage_transfers(steps: Steps) -> npt.NDArray[np.bool_]:
+def stage_transfers(steps: Steps) -> npt.NDArray[np.bool_]:
     """Return which steps belong to a transfer of vectors to the next stage, bool ``[steps]``.
 
     Such a transfer consists of the step that sends the vectors, a preceding step that clears

@@ -107,8 +107,8 @@ FEWER_USERS: Final = (
 """Meaning of the second number in an entry such as "48 of 60"."""
 CHOSEN_USERS: Final = (
     "users",
-    "concurrent requests: the most that fit, meet the limits and still raise tok/s; further users would wait longer "
-    "for their first token",
+    "concurrent requests, chosen as large as memory and limits allow, up to the number above which tok/s no longer "
+    "rises (1 if even one user exceeds a limit)",
 )
 """Meaning of the users of a row if none were requested."""
 KEEPS_WITH_LIMITS: Final = ("meets", "whether all users are served within the limits, and in how many samples")

@@ -44,7 +44,8 @@ class PreparedGpuEstimate:
         stack: Name or file of the serving stack.
         gpu: Name or file of the GPU.
         parallelism: ``tensor``, ``experts`` or ``data``.
-        users: Concurrent users on all replicas together.
+        users: Concurrent users on all replicas together. If not requested, they fit in addition to
+            the draft.
         users_option: Name of the option that states this number: ``batch`` if only ``--batch`` was
             given, and otherwise ``users``.
         replicas: Number of identical machines that share the users.

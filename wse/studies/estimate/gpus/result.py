@@ -55,7 +55,7 @@ class GpuSystemResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuMemoryResult(Result):
-    """Use of the memory of all GPUs: weights, drafts, and the capacity for KV caches without drafts."""
+    """Use of the memory of all GPUs: weights, drafts, and the capacity for KV caches if no draft is loaded."""
 
     weight_bytes: Annotated[int, Doc("weights", "B")]
     draft_bytes: Annotated[
@@ -64,9 +64,9 @@ class GpuMemoryResult(Result):
     ] = None
     kv_bytes_per_token: Annotated[float, Doc("KV cache of a token, without that of a draft", "B")]
     kv_capacity_tokens: Annotated[
-        int, Doc("tokens of all users that fit in the KV cache without drafts, if attention has no window")
+        int, Doc("tokens of all users that fit in the KV cache if no draft is loaded and attention has no window")
     ]
-    kv_capacity_users: Annotated[int, Doc("users with the requested lengths whose KV caches fit without drafts")]
+    kv_capacity_users: Annotated[int, Doc("users with the requested lengths whose KV caches fit if no draft is loaded")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +132,8 @@ class GpuEnergyResult(Result):
     """Energy per generated token, computed from the power of GPUs while serving."""
 
     joules_per_token: Annotated[float, Doc("energy of a generated token", "J")]
-    range: Annotated[Range | None, Doc("lowest and highest, at the ends of the range of the power alone", "J")] = None
-    grade: Annotated[Grade, Doc("grade of the power alone")]
+    range: Annotated[Range | None, Doc("at the low and high end of the power; the speed is as estimated", "J")] = None
+    grade: Annotated[Grade, Doc("grade of the power; `grades` takes the speed into account")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     gpu_power_w: Annotated[float, Doc("power of a GPU", "W")]
 
@@ -149,8 +149,8 @@ class GpuCostResult(Result):
     usd_per_million_tokens_high: Annotated[
         float, Doc("price of a million output tokens at the high end of the price range", "USD")
     ]
-    range: Annotated[Range | None, Doc("lowest and highest, at the ends of the range of the price alone", "USD")] = None
-    grade: Annotated[Grade, Doc("grade of the price alone")]
+    range: Annotated[Range | None, Doc("at the low and high end of the price; the speed is as estimated", "USD")] = None
+    grade: Annotated[Grade, Doc("grade of the price; `grades` takes the speed into account")]
     assumptions: Annotated[str, Doc("the assumptions and their sources")]
     gpu_usd_per_hour: Annotated[float, Doc("price of a GPU's hour", "USD")]
     gpu_usd_per_hour_low: Annotated[float, Doc("low end of its range", "USD")]
@@ -192,8 +192,8 @@ class GpuEstimateResult(Result):
     system: Annotated[GpuSystemResult, Doc("GPUs and software")]
     memory: Annotated[GpuMemoryResult, Doc("memory of all GPUs")]
     prefill: Annotated[GpuPrefillResult, Doc("reading a prompt")]
-    latency: Annotated[GpuLatencyResult, Doc("times that a user waits while all users of `serving` are served")]
-    decode: Annotated[GpuDecodeResult, Doc("generated tokens while all users of `serving` are served")]
+    latency: Annotated[GpuLatencyResult, Doc("times that a user waits with `serving.users` concurrent users")]
+    decode: Annotated[GpuDecodeResult, Doc("generated tokens with `serving.users` concurrent users")]
     verify: Annotated[GpuVerifyResult | None, Doc("a pass over several new tokens; with `--verify-tokens`")] = None
     drafts: Annotated[DraftPlanResult | None, Doc("the best drafts for the batch; with `--draft`")] = None
     published: Annotated[

@@ -134,7 +134,8 @@ class LayoutRanking:
            users per pass. Searches for fewer users per pass may miss the layouts that are best.
         3. If the goal states the number of replicas and the best layout has too little room for the
            KV caches of a replica's users, search for layouts with more room, so that fewer users wait.
-           If users may not wait, accept only layouts with room for all users of a replica.
+           If users may not wait, accept only layouts with room for all users of a replica. Otherwise,
+           repeat step 2, because the new best layout may have other users per pass.
 
         If the goal states only the number of users, layouts are ranked for fixed numbers of replicas
         (`_with_free_replicas`).
@@ -163,7 +164,7 @@ class LayoutRanking:
         return self._with_slots_of_best(self._with_more_users(layouts, goal), goal)
 
     def _with_slots_of_best(self, layouts: list[CompiledLayout], goal: Goal) -> list[CompiledLayout]:
-        """Search for layouts for as many users per pass as the best layout has, while this changes.
+        """Search for layouts with the users per pass of the best layout, until nothing new is found.
 
         Args:
             layouts: Known layouts, best first.
@@ -180,10 +181,10 @@ class LayoutRanking:
         """Return layouts for a number of users on as many replicas as needed, best first.
 
         Layouts are searched and improved for the fewest replicas whose SRAM can hold the KV caches
-        of all users. Let r be the number of replicas that the best known layout needs. Layouts for
-        exactly r and r - 1 replicas follow, while r changes. (With a free number of replicas, a change
-        that makes more room, but too little to save a replica, would be rejected if it makes requests
-        slower.)
+        of all users. Then follow searches for exactly r and r - 1 replicas, where r is the number that
+        the best known layout needs, until both have been tried. (The number is fixed in each search.
+        Otherwise, a change that makes room for more users but slows requests would be rejected unless
+        it saves a whole replica.)
 
         Args:
             goal: A goal with users, but without a number of replicas.
@@ -197,8 +198,9 @@ class LayoutRanking:
             most_users = self._max_users_for(goal)
             layouts.sort(key=lambda layout: layout.rank(goal, most_users))
             best = self.plan(layouts[0], goal)
-            replicas_needed = set() if best is None else {best.point.replicas, max(1, best.point.replicas - 1)}
-            untried_replicas = replicas_needed - tried_replicas
+            if best is None:
+                break
+            untried_replicas = {best.point.replicas, max(1, best.point.replicas - 1)} - tried_replicas
         return layouts
 
     def with_fewest_replicas(self, goal: Goal) -> CompiledLayout:

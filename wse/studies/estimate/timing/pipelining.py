@@ -94,7 +94,8 @@ class PipeliningResult(Result):
     slowest_link_s: Annotated[float | None, Doc("work of the slowest link for a token", "s")] = None
     streams_to_saturate: Annotated[int, Doc("streams that keep the slowest server busy")]
     tokens_per_s_at_saturation: Annotated[
-        float, Doc("tokens of all users with that number of streams while no prompts are read", "tokens/s")
+        float,
+        Doc("output tokens with `streams_to_saturate` streams if no prompts are read at the same time", "tokens/s"),
     ]
     kv_limited_streams: Annotated[int, Doc("streams whose KV caches fit")]
     limited_by: Annotated[str, Doc("`KV cache`, or the slowest server")]
