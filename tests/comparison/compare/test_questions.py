@@ -9,6 +9,7 @@ from tiny_model import tiny_spec
 
 from wse.models.tensors.model_tensors import parameters_per_token, stored_bytes
 from wse.reports.result import Report
+from wse.reports.terminal import three_figures
 from wse.serving.weight_streaming import bytes_per_pass
 from wse.studies.compare.grid.questions import ONE_OR_MANY, SRAM_OR_STREAMING, answer
 from wse.studies.compare.grid.streaming import STREAMED, users_with_room, weights_of
@@ -46,7 +47,7 @@ def test_one_wafer_or_many_has_a_verdict_from_its_rows(comparison_request: Compa
     )
     assert f"1 wafer (region) is fastest for one user in decode: {one['tokens_per_s_per_user']:,.0f} tokens/s" in first
     assert f"{cheapest['tokens_per_s']:,.0f} tokens/s for {cheapest['users']:,} users, " in first
-    assert f"{cheapest['usd_per_million_tokens']:,.2f} USD per million tokens (" in first
+    assert f"{three_figures(cheapest['usd_per_million_tokens'])} USD per million tokens (" in first
     change, slow, most = (
         row["tokens_per_s_per_user"] / one["tokens_per_s_per_user"] - 1 for row in (two, slow_two, four)
     )
