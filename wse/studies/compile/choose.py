@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -149,8 +150,10 @@ def _prompt_cycles(fabric: Fabric) -> float:
     """
     reader, program = RouteReader(fabric), fabric.program
     costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
-    further_routes = map(reader.route, program.prefill[1:], costs[1:])
-    return sum(cost.cycles for cost in costs[:1]) + sum(busiest_server(route)[1] for route in further_routes)
+    routes = {cost: reader.route(phase, cost) for phase, cost in zip(program.prefill[1:], costs[1:], strict=True)}
+    counts = Counter(costs[1:])  # chunks of one class share their cost
+    further_cycles = sum(counts[cost] * busiest_server(route)[1] for cost, route in routes.items())
+    return sum(cost.cycles for cost in costs[:1]) + further_cycles
 
 
 def timing_of(prepared_placement: PreparedPlacement) -> Timer:
