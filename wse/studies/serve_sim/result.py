@@ -268,9 +268,17 @@ class ServeResult(Result):
         ttft = with_interval(seconds(waits.ttft.p50), "", self._interval("served.all.ttft.p50"), seconds)
         medians = f"{come} The median TTFT is {ttft}{pace}."
         if not self.ranges:
-            has_whole_prompts = self.served.prefix_cache is None and self.prefill_machine is None
-            return medians if has_whole_prompts else f"{medians} {NO_INTERVALS}"
+            return medians if self.reads_whole_prompts else f"{medians} {NO_INTERVALS}"
         return f"{medians} {PREDICTION_INTERVALS}{QUEUE_OF_SAMPLE if load.overloaded_share else ''}"
+
+    @property
+    def reads_whole_prompts(self) -> bool:
+        """Whether the machine that decodes also processes all prompts, without a prefix cache.
+
+        Only then are there 90 % intervals, because they are for such a machine.
+        """
+        has_prefix_cache = self.served is not None and self.served.prefix_cache is not None
+        return not has_prefix_cache and self.prefill_machine is None
 
     def _limit(self) -> str:
         """Return a sentence saying that the size of the KV cache limits the capacity, or "" if not.

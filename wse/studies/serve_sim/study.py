@@ -148,8 +148,8 @@ def _with_ranges(
 ) -> ServeResult:
     """Add 90 % intervals to the result of a simulated service, if the machine has them.
 
-    There are none with a separate machine for prompts or with a prefix cache: the intervals are for
-    one machine that processes whole prompts.
+    There are none with a separate machine for prompts or with a prefix cache
+    (`ServeResult.reads_whole_prompts`).
 
     Args:
         result: The result without intervals.
@@ -157,7 +157,7 @@ def _with_ranges(
         outcome: The times of all requests.
         decode: One replica.
     """
-    if result.served is None or result.served.prefix_cache is not None or result.prefill_machine is not None:
+    if result.served is None or not result.reads_whole_prompts:
         return result
     has_rate = prepared_serve.has_times or prepared_serve.request.traffic.rate is not None
     ranges = ranges_of_service(
