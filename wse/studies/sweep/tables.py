@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, printable, range_text, rate_and_latency, seconds
+from wse.reports.terminal import count, plural, printable, range_text, rate_and_latency, seconds, three_figures
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 
 LENGTHS: Final = {"prompt": "prompt_len", "new": "new_tokens"}
@@ -97,7 +97,7 @@ def _value_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
         return replace(SHORT[name], key=key)
     values = [row[key] for row in cells if key in row]
     if values and all(isinstance(value, int | float) for value in values):
-        return number(key, name, seconds if _is_time(name) else count, priority=3)
+        return number(key, name, seconds if _is_time(name) else three_figures, priority=3)
     return Column(key=key, title=name, priority=3)
 
 

@@ -78,7 +78,7 @@ def small_chips(lab: Laboratory) -> Finding:
         f"{parameters / 1e12:.1f} trillion parameters would generate {rates[0]:,.0f} to {rates[1]:,.0f} tokens/s; with "
         f"a time proportional to the number of chips per layer, {rates[0] / chips_ratio:,.0f} to "
         f"{rates[1] / chips_ratio:,.0f}. A fast mode delivers {fast_speed:g}. The model would fill {chips:,.0f} chips "
-        f"at one byte per parameter, which draw {power:.1f} MW.",
+        f"at one byte per parameter, which draw {power:.2f} MW.",
         numbers={
             "layer_us": figure(1e6 * layer_s[1], "µs", f"per layer of 70B on {CHIPS} chips at {RATES[1]:g} tokens/s"),
             "tokens_per_s_bandwidth": figure(bandwidth_bound, "tokens/s", "of 70B if limited by SRAM bandwidth only"),

@@ -181,13 +181,13 @@ def all_outputs(
 
     Args:
         request: The comparison, which is the first argument of ``work``.
-        combinations: The combinations.
+        combinations: The combinations, in ascending order of the time that they are expected to take.
         work: Function to run for each combination in a worker process.
         on_progress: Called with (combinations done, total number, last combination).
         pool: The worker processes.
 
     Returns:
-        The result of ``work`` for each combination.
+        The result of ``work`` for each combination, in the given order.
 
     Raises:
         WseBug: A call ended in a bug in wse.
@@ -195,7 +195,7 @@ def all_outputs(
     output_by_combination: dict[Combination, Output] = {}
     outputs = each_output(
         pool,
-        combinations,
+        combinations[::-1],  # the slowest first, so that all processes end at about the same time
         work,
         lambda combination: (request, combination),
         owner="the comparison",
@@ -206,7 +206,7 @@ def all_outputs(
             raise WseBug(f"{combination} ended in a bug\n{output.bug}")
         output_by_combination[combination] = output
         on_progress(len(output_by_combination), len(combinations), str(combination))
-    return output_by_combination
+    return {combination: output_by_combination[combination] for combination in combinations}
 
 
 def grid_inputs(request: CompareRequest, grid: Grid) -> Report:

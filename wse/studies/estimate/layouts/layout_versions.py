@@ -21,6 +21,7 @@ from wse.errors import DoesNotFit
 from wse.serving.goal import Goal
 from wse.studies.compile.choose import timing_of
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, compiled_layout
+from wse.studies.estimate.layouts.searches import users_by_bytes
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
 from wse_mappings.rounding import ceil_div
@@ -103,6 +104,8 @@ def recompiled(prepared_estimate: PreparedEstimate, options: Options, choice: Ch
 
 MOST_SLOTS: Final = 256
 """Maximum number of users per pass."""
+MIN_PLANNED: Final = 0.25
+"""Smallest number of users for whose KV caches a version plans, relative to those that fit by bytes."""
 
 
 class LayoutVersions:
@@ -137,16 +140,29 @@ class LayoutVersions:
         assert layout is not None  # the search has compiled it
         return layout
 
-    def variants(self, layout: CompiledLayout, candidate: Candidate) -> list[CompiledLayout]:
-        """Return variants of a layout that fit, which are slower but leave more room for KV caches.
-
-        Args:
-            layout: The layout.
-            candidate: The same layout as compiled by a search.
-        """
-        choices = variant_choices(candidate.choice).values()
-        variants = (self._recompiled(layout, layout.prepared, candidate.options, choice) for choice in choices)
+    def variants(self, layout: CompiledLayout) -> list[CompiledLayout]:
+        """Return variants of a layout that fit, which are slower but leave more room for KV caches."""
+        choices = variant_choices(layout.choice).values()
+        variants = (self._recompiled(layout, layout.prepared, layout.options, choice) for choice in choices)
         return [variant for variant in variants if variant is not None]
+
+    def planned_for_more_users(self, layout: CompiledLayout) -> CompiledLayout | None:
+        """Recompile a layout whose regions are divided for the KV caches of more users.
+
+        Regions have sizes in proportion to the bytes that they store. With more caches, regions with
+        layers become larger, and regions with vocabulary tables smaller. The first plan is for
+        `MIN_PLANNED` of the users whose caches fit by bytes, and each further one for twice as many.
+
+        Returns:
+            The layout, or None if not all caches fit by bytes or the layout does not fit.
+        """
+        tokens, max_users = layout.deployment.shape.tokens, users_by_bytes(layout.prepared)
+        users = max(math.ceil(MIN_PLANNED * max_users), 2 * layout.options.cache_tokens // tokens)
+        if not layout.options.batch < users <= max_users:
+            return None
+        return self._recompiled(
+            layout, layout.prepared, replace(layout.options, cache_tokens=users * tokens), layout.choice
+        )
 
     def with_shorter_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
         """Recompile a layout with prompt chunks of about half as many tokens.
