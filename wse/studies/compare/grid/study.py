@@ -181,7 +181,7 @@ def all_outputs(
 
     Args:
         request: The comparison, which is the first argument of ``work``.
-        combinations: The combinations, in ascending order of the time that they are expected to take.
+        combinations: The combinations. The last ones are started first.
         work: Function to run for each combination in a worker process.
         on_progress: Called with (combinations done, total number, last combination).
         pool: The worker processes.
@@ -195,7 +195,7 @@ def all_outputs(
     output_by_combination: dict[Combination, Output] = {}
     outputs = each_output(
         pool,
-        combinations[::-1],  # the slowest first, so that all processes end at about the same time
+        combinations[::-1],  # many wafers first: they take longest, and should not be started last
         work,
         lambda combination: (request, combination),
         owner="the comparison",

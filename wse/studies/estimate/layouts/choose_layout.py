@@ -220,13 +220,10 @@ def _to_chosen_layout(
     Args:
         prepared_estimate: The request.
         best: The best layout.
-        layouts: All ranked layouts. The record covers the searches that found them, if they are for
-            as many users per pass as the search that found the best layout.
+        layouts: All ranked layouts. The record covers the searches that found them.
     """
     compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
-    slots = best.search_result.options.batch
-    all_searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
-    searches = [search_result for search_result in all_searches if search_result.options.batch == slots]
+    searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
     return ChosenLayout(
         searched=prepared_estimate,
         prepared=best.prepared,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Final
 
-from wse.compiler.choice import Choice
 from wse.compiler.search.search import Compilation
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
@@ -23,15 +20,8 @@ IMPROVED: Final = 2
 SLACK: Final = 1.1
 """Factor by which the deciding number of an optimistic guess may exceed that of the best layout.
 
-A guess has better times or more room than any real version. It is not a strict bound, because a
-version with less room or longer chunks may meet a latency limit more easily.
-"""
-REPEATED_GAIN: Final = 0.5
-"""Assumed maximum improvement of a number by a change, relative to the same change before.
-
-Room is linear in the length of a chunk, so halving chunks again frees half as many bytes. In 16
-pairs of changes of llama-3.1-70b on 8 wafers, improvements were multiplied by 0.36 to 0.53, and
-deteriorations by 1.7 to 2.1.
+A guess has better times or more room than most real versions. It is not a strict bound: a version
+with less room or longer chunks may meet a latency limit more easily.
 """
 
 
@@ -43,14 +33,14 @@ def improved_layouts(
 ) -> list[CompiledLayout]:
     """Return the layouts found by the searches, and improved versions of them, best first.
 
-    For each search, except for layouts that differ from layouts of earlier searches only in what
-    versions change:
+    For each search:
 
-    1. Compile the variants of each layout that leave more room for KV caches. Then divide the
-       regions of the layout or of its best variant for the KV caches of more users, or halve the
-       prompt chunks, whichever is better, as long as one of the two improves the rank.
-    2. Double the users per pass of the `IMPROVED` best versions (unless the request fixes them) or
-       their prompt chunks, whichever is better, as long as one of the two improves them.
+    1. Compile the variants of each layout that leave more room for KV caches, and keep the best.
+       Then try two changes: plan for the KV caches of more users, and halve the prompt chunks. Keep
+       the better result. Repeat this until neither change improves the rank.
+    2. Do the same with the `IMPROVED` best results and two other changes: double the users per pass
+       (unless the request fixes them), and double the prompt chunks. After the users per pass are
+       doubled, chunks and planned KV caches are adjusted.
 
     A version is compiled only if an optimistic guess ranks before the best known layout, with its
     deciding number multiplied by `SLACK`. A guess is the unchanged layout with these numbers
@@ -59,7 +49,8 @@ def improved_layouts(
     - step 1, variants: room for as many KV caches as fit by bytes
     - step 1, other changes: a ``delay_s`` of 0, the unchanged or the maximum room, and the
       unchanged ``chunk_s`` or 0
-    - step 2: half of ``prompt_s``, and the unchanged number of users per pass or `MOST_SLOTS`
+    - step 2: half of ``prompt_s``, the unchanged or the maximum room, and the unchanged number of
+      users per pass or `MOST_SLOTS`
 
     For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
     allows it. A fast layout with little space can serve all users sooner than a slow one.
@@ -77,23 +68,18 @@ def improved_layouts(
         ]
         for result in searches
     ]
-    improvement, improved_choices = _Improvement(prepared_estimate, known_versions, goal), set[Choice]()
+    improvement, known_layouts = _Improvement(prepared_estimate, known_versions, goal), set[CompiledLayout]()
     for layouts in layouts_of_searches:
-        new_layouts = [layout for layout in layouts if _fixed_choices(layout) not in improved_choices]
-        improved_choices.update(map(_fixed_choices, new_layouts))
+        new_layouts = [layout for layout in layouts if layout not in known_layouts]
+        known_layouts.update(new_layouts)
         best_versions = sorted(map(improvement.with_best_room, new_layouts), key=improvement.rank)  # 1
         for layout in best_versions[:IMPROVED]:
             improvement.try_larger_passes(layout)  # 2
     return sorted(known_versions, key=improvement.rank)
 
 
-def _fixed_choices(layout: CompiledLayout) -> Choice:
-    """Return the compiler choices that all versions of a layout share, with the others set to constants."""
-    return replace(layout.choice, prefill_chunk=1, head_chunk=1, trees=(), attention_cols=0)
-
-
 class _Improvement:
-    """Compilation of versions of layouts, as long as they serve the users of a goal better."""
+    """Local search for better versions of layouts, for one goal."""
 
     def __init__(self, prepared_estimate: PreparedEstimate, known_versions: LayoutVersions, goal: Goal) -> None:
         """Set up an improvement with the arguments of `improved_layouts`."""
@@ -117,7 +103,7 @@ class _Improvement:
         return any(self.rank(version)[:2] < (misses_limits, SLACK * value) for version in guesses)
 
     def with_best_room(self, layout: CompiledLayout) -> CompiledLayout:
-        """Return the best version of a layout with other room for KV caches (step 1)."""
+        """Return the best version found by changing the room for KV caches and halving chunks (step 1)."""
         versions = [layout]
         if self._may_be_best(layout, max_concurrency=[self._max_room]):
             versions += self._versions.variants(layout)
@@ -131,13 +117,17 @@ class _Improvement:
 
     def try_larger_passes(self, layout: CompiledLayout) -> None:
         """Compile versions of a layout with more users per pass, and with longer prompt chunks (step 2)."""
-        slots, prompt_s = layout.deployment.slots, layout.deployment.prompt_s / 2
-        if self._may_be_best(layout, slots=[slots, MOST_SLOTS], prompt_s=[prompt_s]):
-            changes = [self._versions.with_longer_chunks]
-            _while_better(layout, [self._with_more_slots, *changes] if self._has_free_slots else changes, self.rank)
+        deployment, changes = layout.deployment, [self._versions.with_longer_chunks]
+        slots = [deployment.slots]
+        if self._has_free_slots:
+            changes.insert(0, self._with_more_slots)
+            slots.append(MOST_SLOTS)
+        room = [deployment.max_concurrency, self._max_room]
+        if self._may_be_best(layout, slots=slots, max_concurrency=room, prompt_s=[deployment.prompt_s / 2]):
+            _while_better(layout, changes, self.rank)
 
     def _with_more_slots(self, layout: CompiledLayout) -> CompiledLayout | None:
-        """Return a version for twice as many users per pass, with the best chunks and room for them.
+        """Return a version with twice the users per pass, after adjusting chunks and planned KV caches.
 
         If such a pass does not fit with the chunks of the layout, shorter chunks are tried.
         """
@@ -160,8 +150,8 @@ def _while_better(
 ) -> CompiledLayout:
     """Apply the best one of some changes to a layout, repeatedly, until none of them improves it.
 
-    A change that was made before is only made if an optimistic guess of its effect
-    (`_after_repeated_change`) improves the layout.
+    A change that was already tried is tried again only if a guess (`_after_repeated_change`) ranks
+    better than the current layout.
 
     Args:
         layout: Layout to start with.
@@ -190,10 +180,11 @@ def _while_better(
 def _after_repeated_change(
     layout: CompiledLayout, old_deployment: WaferDeployment, new_deployment: WaferDeployment
 ) -> CompiledLayout:
-    """Return an optimistic guess of a layout after a change whose effect on a similar layout is known.
+    """Return a guess of a layout after a change whose effect on a similar layout is known.
 
-    Each number changes by as much as before, or by `REPEATED_GAIN` times as much if it improves. No
-    duration falls by more than half, because a change at most doubles chunks or users per pass.
+    Each number is assumed to change by the same amount, but no duration by more than half. The guess
+    is usually optimistic: when chunks of llama-3.1-70b on 8 wafers were halved twice, the second
+    improvement of each number was 0.36 to 0.53 times the first, and deteriorations about doubled.
 
     Args:
         layout: The layout that would be changed.
@@ -205,11 +196,11 @@ def _after_repeated_change(
         """Return the guess of a duration in seconds."""
         deployments = deployment, old_deployment, new_deployment
         layout_s, old_s, new_s = (float(getattr(numbers, name)) for numbers in deployments)
-        return max(layout_s / 2, layout_s + (new_s - old_s) * (REPEATED_GAIN if new_s < old_s else 1.0))
+        return max(layout_s / 2, layout_s + new_s - old_s)
 
-    room = new_deployment.max_concurrency - old_deployment.max_concurrency
+    more_room = new_deployment.max_concurrency - old_deployment.max_concurrency
     return layout.with_numbers(
         **{name: duration_s(name) for name in ("token_s", "stage_s", "prompt_s", "chunk_s", "delay_s")},
         slots=deployment.slots * new_deployment.slots // old_deployment.slots,
-        max_concurrency=max(0, deployment.max_concurrency + math.ceil(room * (REPEATED_GAIN if room > 0 else 1.0))),
+        max_concurrency=max(0, deployment.max_concurrency + more_room),
     )

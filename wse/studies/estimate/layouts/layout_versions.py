@@ -105,11 +105,11 @@ def recompiled(prepared_estimate: PreparedEstimate, options: Options, choice: Ch
 MOST_SLOTS: Final = 256
 """Maximum number of users per pass."""
 MIN_PLANNED: Final = 0.25
-"""Smallest number of users for whose KV caches a version plans, relative to those that fit by bytes."""
+"""Smallest fraction of `users_by_bytes` for whose KV caches a version or a search divides wafers."""
 
 
 class LayoutVersions:
-    """Layouts of a request, and versions of them that differ in one respect.
+    """Layouts of a request, and versions of them.
 
     Each version is compiled only once, even if the layouts are ranked for several goals.
     """
@@ -147,22 +147,23 @@ class LayoutVersions:
         return [variant for variant in variants if variant is not None]
 
     def planned_for_more_users(self, layout: CompiledLayout) -> CompiledLayout | None:
-        """Recompile a layout whose regions are divided for the KV caches of more users.
+        """Recompile a layout with regions sized for the KV caches of more users.
 
         Regions have sizes in proportion to the bytes that they store. With more caches, regions with
-        layers become larger, and regions with vocabulary tables smaller. The first plan is for
-        `MIN_PLANNED` of the users whose caches fit by bytes, and each further one for twice as many.
+        layers become larger, and regions with vocabulary tables smaller. The first version is for
+        `MIN_PLANNED` of `users_by_bytes`, and each further one is for twice as many users.
 
         Returns:
-            The layout, or None if not all caches fit by bytes or the layout does not fit.
+            The layout, or None if its regions are listed, if the number of users would exceed
+            `users_by_bytes`, or if the layout does not fit.
         """
-        tokens, max_users = layout.deployment.shape.tokens, users_by_bytes(layout.prepared)
-        users = max(math.ceil(MIN_PLANNED * max_users), 2 * layout.options.cache_tokens // tokens)
-        if not layout.options.batch < users <= max_users:
+        options, tokens, max_users = layout.options, layout.deployment.shape.tokens, users_by_bytes(layout.prepared)
+        users = math.ceil(MIN_PLANNED * max_users)
+        if users * tokens <= options.planned_cache_tokens:
+            users = 2 * options.planned_cache_tokens // tokens
+        if options.listed or users > max_users:
             return None
-        return self._recompiled(
-            layout, layout.prepared, replace(layout.options, cache_tokens=users * tokens), layout.choice
-        )
+        return self._recompiled(layout, layout.prepared, replace(options, cache_tokens=users * tokens), layout.choice)
 
     def with_shorter_chunks(self, layout: CompiledLayout) -> CompiledLayout | None:
         """Recompile a layout with prompt chunks of about half as many tokens.

@@ -1,8 +1,8 @@
 """Compiled layouts with their serving performance, ranked by how well they meet a goal.
 
 1. The layouts that serve many users at once are fully compiled
-   (`wse.studies.estimate.layouts.searches`), and, if they may be better, the fastest ones for one
-   user.
+   (`wse.studies.estimate.layouts.searches`): without and, for enough users, with room for a quarter
+   of the KV caches that fit by bytes. If they may be better, so are the fastest ones for one user.
 2. Each layout is recompiled in versions with more room for KV caches, other prompt chunks, or more
    users per pass, as long as they improve (`wse.studies.estimate.layouts.improved_layouts`).
 3. If users may not wait for KV-cache space and no version has room for all of them, a further search
@@ -103,13 +103,13 @@ class LayoutRanking:
     def layouts_for(self, goal: Goal) -> list[CompiledLayout]:
         """Return the layouts and their improved versions, ranked by a goal, best first.
 
-        1. Search for layouts for as many users in flight as a replica serves, unless this was done.
-           Replicas are identical machines that share the users.
+        1. Search for layouts that suit the number of users per replica (`_search_for_many`). Replicas
+           are identical machines that share the users.
         2. Search for the fastest layouts for one user, unless only throughput counts. Versions of them
            that decode more users per pass may be the best for many users.
         3. If the goal states users and replicas, and the best layout has too little room for the KV
-           caches of a replica's users, search for layouts with this room. If users may wait, it only
-           matters whether there is such a layout (`max_users`).
+           caches of a replica's users, search for layouts with this room. If users may wait, only
+           check that such a layout exists (`max_users`); it is not ranked.
 
         If the goal states only the number of users, layouts are ranked for fixed numbers of replicas
         (`_with_free_replicas`).
@@ -128,7 +128,7 @@ class LayoutRanking:
         if layouts[0].deployment.max_concurrency >= users:
             return layouts
         if not goal.users_may_wait:
-            return self._layouts_for(goal) if self._found_layouts(users, goal) else layouts
+            return self._layouts_for(goal) if self._found_layouts(users, users) else layouts
         if self.max_users < users and self._trial_with_room(users) is not None:
             self._known_room = users
         return layouts
@@ -179,31 +179,30 @@ class LayoutRanking:
         return math.ceil(goal.users / goal.replicas_for(users_by_bytes(self._prepared)))
 
     def _search_for_many(self, goal: Goal) -> None:
-        """Search for layouts that serve the users of a goal, unless this was done before.
+        """Search for layouts that suit the number of users per replica, unless this was done before.
 
-        If enough users are in flight, layouts that leave `MIN_PLANNED` of the free bytes for their KV
-        caches are searched as well.
+        If a replica serves at least `MIN_PLANNED` of `users_by_bytes`, also search for layouts with
+        room for this number of users.
         """
-        self._found_layouts(0, goal)
-        planned_users = math.ceil(MIN_PLANNED * users_by_bytes(self._prepared))
-        if planned_users <= self._users_in_flight(goal):
-            self._found_layouts(planned_users, goal)
+        p = self._prepared
+        self._found_layouts(0, self._users_in_flight(goal))
+        planned_users = math.ceil(MIN_PLANNED * users_by_bytes(p))
+        needs_more = planned_users * (p.prompt_len + p.new_tokens) > p.options.planned_cache_tokens
+        if needs_more and planned_users <= self._users_in_flight(goal):
+            self._found_layouts(planned_users, math.inf)
 
-    def _found_layouts(self, users: int, goal: Goal) -> bool:
-        """Search for layouts, unless this was done before.
-
-        Numbers of users in flight are rounded up to a power of two, so that goals with similar numbers
-        share a search.
+    def _found_layouts(self, users: int, in_flight: float) -> bool:
+        """Search for layouts for many users, unless this was done before.
 
         Args:
             users: Number of users of one replica whose KV caches must fit; 0 if no room is required.
-            goal: Goal that determines how many users of a replica layouts serve at the same time. If
-                it is a single one, layouts for many users are not searched.
+            in_flight: Number of users of one replica that layouts serve at the same time. It is rounded
+                up to a power of two, so that similar numbers share a search. For a single user,
+                nothing is searched.
 
         Returns:
             True if the search was made now and found a layout.
         """
-        in_flight = self._users_in_flight(goal)
         if in_flight <= 1:
             return False
         in_flight = in_flight if math.isinf(in_flight) else 2.0 ** math.ceil(math.log2(in_flight))
