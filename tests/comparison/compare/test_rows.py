@@ -185,7 +185,7 @@ def test_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: 
     monkeypatch.setattr(
         engine_pool, "outputs", lambda *_: iter([(1, KilledItem("its process was ended 2 times (signal 9)"))])
     )
-    with pytest.raises(BadInput, match=r"^region, 2 wafers: its process was ended 2 times \(signal 9\)$"):
+    with pytest.raises(BadInput, match=r"^region, 1 wafer: its process was ended 2 times \(signal 9\)$"):
         compare(CompareRequest(base=base, wafers=(1, 2), candidates=("region",)), jobs=2)
 
 
