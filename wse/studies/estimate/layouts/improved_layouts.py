@@ -124,7 +124,7 @@ class _Improvement:
             slots.append(MOST_SLOTS)
         room = [deployment.max_concurrency, self._max_room]
         if self._may_be_best(layout, slots=slots, max_concurrency=room, prompt_s=[deployment.prompt_s / 2]):
-            _while_better(layout, changes, self.rank)
+            _while_better(layout, changes, self.rank, guess_effects=False)  # rooms differ with adjusted chunks
 
     def _with_more_slots(self, layout: CompiledLayout) -> CompiledLayout | None:
         """Return a version with twice the users per pass, after adjusting chunks and planned KV caches.
@@ -147,16 +147,18 @@ def _while_better(
     layout: CompiledLayout,
     changes: Sequence[Callable[[CompiledLayout], CompiledLayout | None]],
     rank: Callable[[CompiledLayout], Rank],
+    *,
+    guess_effects: bool = True,
 ) -> CompiledLayout:
     """Apply the best one of some changes to a layout, repeatedly, until none of them improves it.
 
-    A change that was already tried is tried again only if a guess (`_after_repeated_change`) ranks
-    better than the current layout.
 
     Args:
         layout: Layout to start with.
         changes: Functions that return the changed layout, or None if the change is impossible.
         rank: Function that returns the sort key of a layout; a better layout has a smaller key.
+        guess_effects: True to try a change again only if a guess (`_after_repeated_change`) ranks
+            better than the current layout.
 
     Returns:
         The best layout.
@@ -170,7 +172,8 @@ def _while_better(
                 continue
             changed_layout = change(layout)
             if changed_layout is not None:
-                latest_effects[number] = layout.deployment, changed_layout.deployment
+                if guess_effects:
+                    latest_effects[number] = layout.deployment, changed_layout.deployment
                 best = min(best, changed_layout, key=rank)
         if best is layout:
             return best
