@@ -273,7 +273,7 @@ class ServeResult(Result):
 
     @property
     def reads_whole_prompts(self) -> bool:
-        """Whether the machine that decodes also processes all prompts, without a prefix cache.
+        """True if the machine that decodes also processes all prompts, without a prefix cache.
 
         Only then are there 90 % intervals, because they are for such a machine.
         """

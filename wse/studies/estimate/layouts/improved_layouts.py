@@ -124,7 +124,8 @@ class _Improvement:
             slots.append(MOST_SLOTS)
         room = [deployment.max_concurrency, self._max_room]
         if self._may_be_best(layout, slots=slots, max_concurrency=room, prompt_s=[deployment.prompt_s / 2]):
-            _while_better(layout, changes, self.rank, guess_effects=False)  # rooms differ with adjusted chunks
+            # Chunks are adjusted to each number of users per pass, so the effects of two doublings differ.
+            _while_better(layout, changes, self.rank, guess_effects=False)
 
     def _with_more_slots(self, layout: CompiledLayout) -> CompiledLayout | None:
         """Return a version with twice the users per pass, after adjusting chunks and planned KV caches.
@@ -151,7 +152,6 @@ def _while_better(
     guess_effects: bool = True,
 ) -> CompiledLayout:
     """Apply the best one of some changes to a layout, repeatedly, until none of them improves it.
-
 
     Args:
         layout: Layout to start with.

@@ -21,7 +21,7 @@ from wse.errors import DoesNotFit
 from wse.serving.goal import Goal
 from wse.studies.compile.choose import timing_of
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, compiled_layout
-from wse.studies.estimate.layouts.searches import users_by_bytes
+from wse.studies.estimate.layouts.searches import min_planned_users, users_by_bytes
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
 from wse_mappings.rounding import ceil_div
@@ -104,8 +104,6 @@ def recompiled(prepared_estimate: PreparedEstimate, options: Options, choice: Ch
 
 MOST_SLOTS: Final = 256
 """Maximum number of users per pass."""
-MIN_PLANNED: Final = 0.25
-"""Smallest fraction of `users_by_bytes` for whose KV caches a version or a search divides wafers."""
 
 
 class LayoutVersions:
@@ -151,17 +149,16 @@ class LayoutVersions:
 
         Regions have sizes in proportion to the bytes that they store. With more caches, regions with
         layers become larger, and regions with vocabulary tables smaller. The first version is for
-        `MIN_PLANNED` of `users_by_bytes`, and each further one is for twice as many users.
+        `min_planned_users`, and each further one is for twice as many users.
 
         Returns:
             The layout, or None if its regions are listed, if the number of users would exceed
             `users_by_bytes`, or if the layout does not fit.
         """
-        options, tokens, max_users = layout.options, layout.deployment.shape.tokens, users_by_bytes(layout.prepared)
-        users = math.ceil(MIN_PLANNED * max_users)
+        options, tokens, users = layout.options, layout.deployment.shape.tokens, min_planned_users(layout.prepared)
         if users * tokens <= options.planned_cache_tokens:
             users = 2 * options.planned_cache_tokens // tokens
-        if options.listed or users > max_users:
+        if options.listed or users > users_by_bytes(layout.prepared):
             return None
         return self._recompiled(layout, layout.prepared, replace(options, cache_tokens=users * tokens), layout.choice)
 

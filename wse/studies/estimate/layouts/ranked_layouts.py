@@ -20,12 +20,13 @@ from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import Plan, plan
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
 from wse.studies.estimate.layouts.improved_layouts import improved_layouts
-from wse.studies.estimate.layouts.layout_versions import MIN_PLANNED, LayoutVersions
+from wse.studies.estimate.layouts.layout_versions import LayoutVersions
 from wse.studies.estimate.layouts.searches import (
     FASTEST,
     MANY_USERS,
     Search,
     max_users_with_room,
+    min_planned_users,
     search_for_room,
     trial_with_room,
     users_by_bytes,
@@ -181,12 +182,12 @@ class LayoutRanking:
     def _search_for_many(self, goal: Goal) -> None:
         """Search for layouts that suit the number of users per replica, unless this was done before.
 
-        If a replica serves at least `MIN_PLANNED` of `users_by_bytes`, also search for layouts with
-        room for this number of users.
+        If a replica serves at least `min_planned_users`, also search for layouts with room for this
+        number of users.
         """
         p = self._prepared
         self._found_layouts(0, self._users_in_flight(goal))
-        planned_users = math.ceil(MIN_PLANNED * users_by_bytes(p))
+        planned_users = min_planned_users(p)
         needs_more = planned_users * (p.prompt_len + p.new_tokens) > p.options.planned_cache_tokens
         if needs_more and planned_users <= self._users_in_flight(goal):
             self._found_layouts(planned_users, math.inf)

@@ -32,6 +32,9 @@ FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)
 MANY_USERS: Final = Breadth(finalists=4, margin=math.inf, users=math.inf)
 """Search for the four fastest layouts on whole wafers, with as many passes as they allow."""
 
+MIN_PLANNED: Final = 0.25
+"""Smallest fraction of `users_by_bytes` for whose KV caches a search or a version divides wafers."""
+
 Search = Callable[[PreparedEstimate, Breadth], Compilation]
 """Function that searches for a request's layouts with a given `Breadth`."""
 
@@ -157,6 +160,11 @@ def users_by_bytes(prepared_estimate: PreparedEstimate) -> int:
     p = prepared_estimate
     free_bytes = p.options.wafers * _free_bytes_per_wafer(p) - p.weight_bytes
     return max(0, free_bytes // _user_bytes(p))
+
+
+def min_planned_users(prepared_estimate: PreparedEstimate) -> int:
+    """Return `MIN_PLANNED` of `users_by_bytes`, rounded up."""
+    return math.ceil(MIN_PLANNED * users_by_bytes(prepared_estimate))
 
 
 def wafers_by_bytes(prepared_estimate: PreparedEstimate, users: int) -> int:
