@@ -36,7 +36,7 @@ def test_versions_that_are_left_out_are_not_the_best(goal: Goal, monkeypatch: py
         if not leaves_out:
             monkeypatch.setattr(improved_layouts, "SLACK", inf)
             monkeypatch.setattr(improved_layouts, "_after_repeated_change", _perfect)
-        ranking = LayoutRanking(prepare_estimate(request), compile_fastest, goal)
+        ranking = LayoutRanking(prepare_estimate(request), compile_fastest)
         best = ranking.layouts_for(goal)[0]
         assert ranking.plan(best, goal) is not None
         values.append(best.rank(goal, None)[:2])
@@ -50,7 +50,7 @@ def test_highest_throughput_is_not_below_that_for_a_number_of_users() -> None:
     request = make_request(EstimateRequest, model="story", mesh="16x16", prompt_len=64, new_tokens=32)
     tokens_per_s = []
     for goal in (Goal(objective=THROUGHPUT), Goal(users=7, replicas=1, objective=THROUGHPUT)):
-        ranking = LayoutRanking(prepare_estimate(request), compile_fastest, goal)
+        ranking = LayoutRanking(prepare_estimate(request), compile_fastest)
         best_plan = ranking.plan(ranking.layouts_for(goal)[0], goal)
         assert best_plan is not None
         tokens_per_s.append(best_plan.point.tokens_per_s)

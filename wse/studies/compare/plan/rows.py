@@ -174,7 +174,7 @@ def _planned_wafers(
         DoesNotFit: There is no room for the model, or for the KV cache of a single request.
     """
     linked = with_link(prepared_estimate, link)
-    ranking = LayoutRanking(linked, compile_fastest, goal)
+    ranking = LayoutRanking(linked, compile_fastest)
     ranking.find_room(goal)
     goals = [*_with_replicas(goal, linked.options.wafers, max_wafers)]
     pairs = [(ranking.layouts_for(replicas_goal)[0], replicas_goal) for replicas_goal in goals]

@@ -120,7 +120,7 @@ def choose_layout(
         if is_beyond_bytes:
             programs = (candidate.program for candidate in search(prepared_estimate, FASTEST).candidates)
             raise _too_many_users(prepared_estimate, _room_of(prepared_estimate, programs))
-        ranking = LayoutRanking(prepared_estimate, search, goal)
+        ranking = LayoutRanking(prepared_estimate, search)
         layouts = ranking.layouts_for(goal)
         if _has_room(prepared_estimate, ranking.max_users):
             return _best_layout(prepared_estimate, ranking, layouts, goal)
@@ -167,7 +167,7 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
     Raises:
         DoesNotFit: The model does not fit.
     """
-    ranking = LayoutRanking(prepared_estimate, search, prepared_estimate.goal)
+    ranking = LayoutRanking(prepared_estimate, search)
     layouts = ranking.layouts_for(prepared_estimate.goal)
     users_by_layout: dict[CompiledLayout, int | None] = {layouts[0]: None}
     for users in user_counts(saturating_users(layouts[0].deployment), 1)[1:-1]:

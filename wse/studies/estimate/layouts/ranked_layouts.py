@@ -41,31 +41,18 @@ class LayoutRanking:
     original layout.
     """
 
-    def __init__(self, prepared_estimate: PreparedEstimate, search: Search, goal: Goal) -> None:
-        """Search for layouts that serve many users, unless each machine serves one user at a time.
-
-        If fewer than `MANY_USERS.finalists` are found (none without a search), layouts on parts of
-        wafers may be better. The fastest layouts for one user are then searched as well.
+    def __init__(self, prepared_estimate: PreparedEstimate, search: Search) -> None:
+        """Create a ranking without layouts; they are searched when they are ranked.
 
         Args:
             prepared_estimate: The request.
             search: Function that searches for the fastest layouts for one user. Its error is raised
                 if no layout fits.
-            goal: Users and objective of the first ranking. If it states no replicas, layouts for as few
-                replicas as bytes allow are searched first.
-
-        Raises:
-            DoesNotFit: The model does not fit.
         """
         self._prepared, self._search = prepared_estimate, search
-        one_user = goal.objective == LATENCY if goal.users is None else goal.users <= (goal.replicas or 1)
         self._searches: list[Compilation] = []
         self._searched: set[tuple[int, float]] = set()  # (users with room, users in flight) of searches for many users
         self._searched_fastest = False
-        if not one_user:
-            self._search_for_many(goal)
-        if sum(len(search_result.candidates) for search_result in self._searches) < MANY_USERS.finalists:
-            self._search_fastest()
         self._trial_with_room = cache(partial(trial_with_room, prepared_estimate))
         self._known_room = 0  # users whose caches are known to fit on some layout, even if it is slow
         self._versions = LayoutVersions()
@@ -106,21 +93,27 @@ class LayoutRanking:
 
         1. Search for layouts that suit the number of users per replica (`_search_for_many`). Replicas
            are identical machines that share the users.
-        2. Search for the fastest layouts for one user, unless only throughput counts. Versions of them
-           that decode more users per pass may be the best for many users.
+        2. Search for the fastest layouts for one user. Versions of them that decode more users per
+           pass may be the best for many users. If only throughput counts, this search is made only if
+           fewer than `MANY_USERS.finalists` layouts were found; others use only parts of wafers.
         3. If the goal states users and replicas, and the best layout has too little room for the KV
            caches of a replica's users, search for layouts with this room. If users may wait, only
            check that such a layout exists (`max_users`); it is not ranked.
 
         If the goal states only the number of users, layouts are ranked for fixed numbers of replicas
         (`_with_free_replicas`).
+
+        Raises:
+            DoesNotFit: The model does not fit.
         """
         if goal.users is not None and goal.replicas is None:
             return self._with_free_replicas(goal)
         if goal.users is not None or goal.objective != LATENCY:
             self._search_for_many(goal)  # 1
-            if not (self._searched_fastest or goal.only_throughput):
-                self._search_fastest()  # 2
+        found_count = sum(len(search_result.candidates) for search_result in self._searches)
+        if not self._searched_fastest and (found_count < MANY_USERS.finalists or not goal.only_throughput):
+            self._searched_fastest = True  # 2
+            self._searches.insert(0, self._search(self._prepared, FASTEST))
         layouts = self._layouts_for(goal)
         if goal.users is None or goal.replicas is None:
             return layouts
@@ -164,11 +157,6 @@ class LayoutRanking:
         """Return the layout that meets a goal with the fewest replicas, of those compiled so far."""
         latency_goal, most_users = replace(goal, objective=LATENCY), self._max_users_for(goal)
         return min(self._versions, key=lambda layout: layout.rank(latency_goal, most_users))  # fewest replicas first
-
-    def _search_fastest(self) -> None:
-        """Search for the fastest layouts for one user."""
-        self._searched_fastest = True
-        self._searches.insert(0, self._search(self._prepared, FASTEST))
 
     def _users_in_flight(self, goal: Goal) -> float:
         """Return how many users a replica serves at a time; infinity if the goal states no users.
