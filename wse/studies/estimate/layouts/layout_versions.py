@@ -220,6 +220,9 @@ class LayoutVersions:
     ) -> CompiledLayout | None:
         """Compile a layout with other options or choices, or return the cached result.
 
+        A version is also rejected if it has too little room for the KV caches for which the request
+        reserves memory (``Options.cache_tokens``).
+
         Args:
             layout: The layout from which the version is derived.
             prepared_estimate: The request for the version.
@@ -231,7 +234,9 @@ class LayoutVersions:
         key = options, choice
         if key not in self._layouts:
             compile_version = cache(partial(recompiled, prepared_estimate, options, choice))
-            self._layouts[key] = compiled_layout(
+            version = compiled_layout(
                 prepared_estimate, options, choice, compile_version, layout.search_result, layout.finalist
             )
+            tokens = 0 if version is None else version.deployment.max_concurrency * version.deployment.shape.tokens
+            self._layouts[key] = version if tokens >= prepared_estimate.options.cache_tokens else None
         return self._layouts[key]
