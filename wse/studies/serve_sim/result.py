@@ -12,7 +12,7 @@ from wse.reports.intervals import RangeResult, percent_text, with_interval
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Table, pair_table
-from wse.reports.terminal import WIDEST, count, percent, plural, printable, seconds
+from wse.reports.terminal import WIDEST, count, percent, plural, printable, seconds, three_figures
 from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
@@ -232,7 +232,7 @@ class ServeResult(Result):
     def verdict(self) -> str:
         """Sentences on the load of the service and, if it was simulated, on how long users wait."""
         load, rate = self.load, self.requests.rate_per_s
-        capacity = f"{count(load.capacity_requests_per_s)} requests/s"
+        capacity = f"{three_figures(load.capacity_requests_per_s)} requests/s"
         if rate is None or load.offered is None:
             come = f"All requests arrive at once; {capacity} can be served."
         elif self.requests.in_flight is not None:
@@ -240,11 +240,11 @@ class ServeResult(Result):
             sends = "sends" if self.requests.in_flight == 1 else "send"
             think_s = self.requests.think_s
             pause = "when" if think_s is None else f"{seconds(think_s)} after"
-            come = f"{users} {sends} {count(rate)} requests/s, each {pause} the previous answer ends."
+            come = f"{users} {sends} {three_figures(rate)} requests/s, each {pause} the previous answer ends."
         elif not load.stable:
             come = (
-                f"Overloaded: {count(rate)} requests/s arrive and {capacity} can be served (load {load.offered:.2f}), "
-                f"so the queue grows as long as they arrive. {self._remedy(rate)}"
+                f"Overloaded: {three_figures(rate)} requests/s arrive and {capacity} can be served "
+                f"(load {load.offered:.2f}), so the queue grows as long as they arrive. {self._remedy(rate)}"
             )
         else:
             option = f" (--load, by default {LOAD:g})" if "load" in self.inputs else ""
@@ -253,7 +253,7 @@ class ServeResult(Result):
             if load.overloaded_share:
                 samples = f"{percent_text(load.overloaded_share)} of the samples"
                 state = f"Stable with the stated constants, overloaded in {samples}"
-            come = f"{state}: {count(rate)} requests/s arrive, {share} of the capacity of {capacity}."
+            come = f"{state}: {three_figures(rate)} requests/s arrive, {share} of the capacity of {capacity}."
             if option and self.ranges:
                 come += " In the intervals below, the rate follows the capacity of each sample; --rate fixes it."
         if self.served is None:
