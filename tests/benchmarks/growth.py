@@ -152,9 +152,9 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     yield "weights in float16). Each group of rows varies one of five parameters; the others keep these values:"
     yield from ("", base + ".", "")
     yield f"Each row shows the time per generated token: the median of {len(series[0].s)} repetitions, their"
-    yield "interquartile range, and the median relative to the first row of the group. Each group except *tokens"
-    yield "in the cache* has a row with exactly the values above. The times of these rows show the measurement noise,"
-    yield "because the run is the same."
+    yield "interquartile range, and the median relative to the first row of the group. In each group except *tokens"
+    yield "in the cache*, one row has exactly the five values above. These rows are repetitions of the same run, so"
+    yield "their times show the measurement noise."
     yield ""
     yield "| parameter | value | ms per token | interquartile range | relative |"
     yield "|---|---:|---:|---:|---:|"

@@ -262,9 +262,9 @@ def flat_names(item: Field) -> list[str]:
 def chunk_of(item: Field, header: RunHeader) -> tuple[int, ...]:
     """Return the shape of the HDF5 chunks in which a dataset is compressed and stored.
 
-    A chunk of a plane (a dataset with values for every PE) has at most 256 x 256 PEs of one wafer
-    and, for example, one link direction. Tables of bytes have 65,536 rows per chunk, all other
-    tables 4,096.
+    A chunk of a plane (a dataset with values for every PE) has at most 256 x 256 PEs of one wafer.
+    It has one index of each other axis, such as one link direction. Tables of bytes have 65,536 rows
+    per chunk, all other tables 4,096.
 
     Args:
         item: Field that describes the dataset.

@@ -40,7 +40,7 @@ class Stage:
 
     A region is a rectangle of PEs on ``wafer`` and the same rectangle on each of the ``span - 1``
     following wafers. Side by side, these rectangles form one region, whose columns are numbered
-    through all wafers.
+    consecutively from the first wafer to the last.
     """
 
     wafer: int

@@ -150,7 +150,8 @@ def turn_block(pe, x, out, M, K, N, first_col, to_rows):
         out: Address of its new block [M, N] in the accumulator type.
         M, K, N: Numbers of tokens, elements of the old block, and elements of the new block.
         first_col: First mesh column that stores a block.
-        to_rows: 1 to convert from blocks per column to blocks per row, 0 for the opposite.
+        to_rows: 1 if old blocks are divided over mesh columns and new ones over rows, 0 for the
+            opposite.
     """
     col = pe.col - first_col
     if col < 0:

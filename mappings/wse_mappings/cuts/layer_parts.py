@@ -46,7 +46,7 @@ class Parts(NamedTuple):
 
     @property
     def block(self) -> Parts | None:
-        """The included parts of the feed-forward block; None if there are none."""
+        """The parts of the feed-forward block among these parts of a layer; None if there are none."""
         return Parts(max(1, self.first), self.last) if self.last > 1 else None
 
     @property

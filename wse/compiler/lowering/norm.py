@@ -48,8 +48,9 @@ def block_input(c: Context, op: Op) -> None:
 def unit_norm(c: Context, op: Op) -> None:
     """Lower the norm of a router's input to steps: division by the Euclidean length, and a gain.
 
-    With n features, x / (sqrt(n) rms(x)) is a root mean square norm of size 1 with n times the
-    epsilon.
+    The kernel computes x / sqrt(sum(x²) / size + eps). With a size of 1 instead of the number of
+    features n, it divides by the Euclidean length. The epsilon is multiplied by n, because it is added
+    to the sum of squares instead of their mean.
     """
     _normalise(c, op, c.stream, c.normed_hidden, rms_eps(c, 1, c.spec.norm_eps * c.spec.hidden_size))
 

@@ -95,7 +95,7 @@ class BetweenWafers(Transfer):
         target_col: Receiving column of each wafer.
         part: Number of elements per message.
         round_count: Number of messages sent sequentially from one wafer to another.
-        latencies: Number of times that the transfer waits for the latency of a link between wafers.
+        latencies: Number of times that the transfer waits for a message to pass a link between wafers.
         bytes: Payload in bytes from one wafer to another, excluding padding.
         by_choice: FROM_CHOSEN if only wafers that store selected experts send, TO_CHOSEN if only
             these wafers receive, and 0 if all wafers take part.
@@ -180,7 +180,7 @@ class BetweenWafers(Transfer):
 
     @property
     def link_latencies(self) -> int:
-        """Number of times that the transfer waits for the latency of a link between wafers.
+        """Number of times that the transfer waits for a message to pass a link between wafers.
 
         Messages that travel at the same time count once.
         """

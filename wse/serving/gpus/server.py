@@ -81,7 +81,7 @@ class GpuServer:
         """Return the minimum times of a pass at the GPU vendor's stated rates.
 
         Args:
-            groups: Groups of users in the pass. The users in a group have equally many new tokens.
+            groups: Groups of users in the pass. All users in a group have the same number of new tokens.
         """
         return self.rooflines.of(groups)
 
@@ -89,8 +89,8 @@ class GpuServer:
         """Return the duration of a pass in seconds, broken down into terms such as reading weights.
 
         Args:
-            groups: Groups of users in the pass. The users in a group have equally many new tokens.
-                Users who decode and a user whose prompt is processed are two groups, for example.
+            groups: Groups of users in the pass. All users in a group have the same number of new tokens.
+                For example, users who decode are one group, and a user whose prompt is processed is another.
         """
         return self.time_of(self.roofline(groups), self.stack)
 

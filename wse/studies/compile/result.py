@@ -39,7 +39,7 @@ class HistogramBin(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileSram(SramResult):
-    """SRAM use of a compiled model: buffers of the fullest PE, bytes per stage, and a histogram."""
+    """SRAM use of a compiled model: by buffer on the fullest PE, by stage, and as a histogram over PEs."""
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     histogram: Annotated[tuple[HistogramBin, ...], Doc("number of PEs for each range of SRAM in use")]

@@ -168,7 +168,7 @@ def with_settings(request: R) -> R:
 def read_settings(
     texts: Iterable[str], wafer: WaferSpec, software: SoftwareProfile
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Convert settings, such as ``wafer.clock_hz=x2``, to new numbers for a wafer and its software.
+    """Convert settings, such as ``wafer.clock_hz=x2``, to new values of the constants that they name.
 
     Args:
         texts: The settings.

@@ -61,7 +61,7 @@ class PrefixLoads:
 
     @property
     def prefix_use(self) -> PrefixUse:
-        """Counts so far of prompt tokens that were in the KV cache or loaded from tiers."""
+        """Numbers of prompt tokens that have been found in the KV cache or loaded from KV tiers so far."""
         return PrefixUse(
             hits=self._room.hits + self.hits,
             cached_tokens=self._room.cached_tokens + self.cached_tokens,
