@@ -21,7 +21,8 @@ from wse.studies.compile.choose import compile_fastest, compile_program, timing_
 from wse.studies.estimate import study as cut_estimate
 from wse.studies.estimate.answer import wafer_answer_tables
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
-from wse.studies.estimate.layouts.layout_versions import ALL_COLUMNS, FEW_CODES, variants_of
+from wse.studies.estimate.layouts.layout_changes import ALL_COLUMNS, FEW_CODES
+from wse.studies.estimate.layouts.layout_versions import variants_of
 from wse.studies.estimate.layouts.result import layout_text
 from wse.studies.estimate.layouts.room import CHOSEN, cache_room
 from wse.studies.estimate.layouts.searches import max_users_with_room, search_for_room, trial_with_room

@@ -4,7 +4,6 @@ from math import inf
 
 import pytest
 
-from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import COST, THROUGHPUT, Goal
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts import improved_layouts
@@ -21,7 +20,7 @@ GOALS = [
 ]
 
 
-def _perfect(layout: CompiledLayout, *_: WaferDeployment) -> CompiledLayout:
+def _perfect(layout: CompiledLayout, *_: object) -> CompiledLayout:
     """Return the layout with more room and shorter times than any version has."""
     times = dict.fromkeys(("token_s", "stage_s", "prompt_s", "chunk_s", "delay_s"), 1e-12)
     return layout.with_numbers(max_concurrency=10**4, **times)
@@ -35,7 +34,7 @@ def test_versions_that_are_left_out_are_not_the_best(goal: Goal, monkeypatch: py
     for leaves_out in (True, False):
         if not leaves_out:
             monkeypatch.setattr(improved_layouts, "SLACK", inf)
-            monkeypatch.setattr(improved_layouts, "_after_repeated_change", _perfect)
+            monkeypatch.setattr(improved_layouts, "_guess", _perfect)
         ranking = LayoutRanking(prepare_estimate(request), compile_fastest)
         best = ranking.layouts_for(goal)[0]
         assert ranking.plan(best, goal) is not None

@@ -22,6 +22,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
 from wse.serving.operating_point import RequestShape
 from wse.serving.plan import plan
+from wse.studies.estimate.layouts.layout_changes import Version
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
 from wse.studies.results.phases import mean_token_cycles
@@ -79,12 +80,10 @@ class StoredDeployment:
     They follow from the layout and its request. Prices are not stored.
 
     Attributes:
-        region_rows: Rows of the first rectangle of PEs of the layout.
         max_concurrency, chips, slots, token_s, stage_s, prompt_s, chunk_s, delay_s: As in
             `WaferDeployment`.
     """
 
-    region_rows: int
     max_concurrency: int
     chips: int
     slots: int
@@ -102,7 +101,7 @@ class StoredDeployment:
         return WaferDeployment(shape=shape, economics=p.economics, **numbers)
 
 
-NUMBERS: Final = tuple(field.name for field in fields(StoredDeployment) if field.name != "region_rows")
+NUMBERS: Final = tuple(field.name for field in fields(StoredDeployment))
 """Fields that `StoredDeployment` and `WaferDeployment` have in common."""
 
 
@@ -129,7 +128,7 @@ def stored_deployment(
             return None
         deployment = timed_deployment(p, program)
         numbers = {name: getattr(deployment, name) for name in NUMBERS}
-        return StoredDeployment(region_rows=program.stages[0].rect.rows, **numbers)
+        return StoredDeployment(**numbers)
 
     p = prepared_estimate
     inputs = p.spec, p.wafer, p.software, p.options, p.new_tokens, options, choice
@@ -152,7 +151,6 @@ class CompiledLayout:
         options, choice: Options and choices of the compiler for the layout.
         compile_layout: Function that returns the compiled layout, and None if it does not fit. It
             compiles the layout on the first call, because only the chosen layout is needed.
-        region_rows: Rows of the first rectangle of PEs.
         deployment: The model as deployed on this layout, from which speed and cost are computed.
         search_result: Result of the search that found this layout or its original.
         finalist: Index of the layout in ``search_result.compiled_trials``. For a variant of a
@@ -163,10 +161,14 @@ class CompiledLayout:
     options: Options
     choice: Choice
     compile_layout: Callable[[], Candidate | None]
-    region_rows: int
     deployment: WaferDeployment
     search_result: Compilation
     finalist: int
+
+    @property
+    def version(self) -> Version:
+        """The layout as the starting point of changes."""
+        return Version(self.prepared, self.options, self.choice)
 
     @property
     def candidate(self) -> Candidate:
@@ -228,7 +230,6 @@ def compiled_layout(
         options=options,
         choice=choice,
         compile_layout=compile_layout,
-        region_rows=numbers.region_rows,
         deployment=numbers.deployment(prepared_estimate),
         search_result=search_result,
         finalist=finalist,

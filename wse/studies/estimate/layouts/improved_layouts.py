@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Final
 
@@ -11,9 +12,18 @@ from wse.compiler.search.search import Compilation
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank
-from wse.studies.estimate.layouts.layout_versions import MOST_SLOTS, LayoutVersions
-from wse.studies.estimate.layouts.searches import users_by_bytes
+from wse.studies.estimate.layouts.layout_changes import (
+    MOST_SLOTS,
+    Version,
+    longer_chunks,
+    more_slots,
+    planned_for_more_users,
+    shorter_chunks,
+    variants,
+)
+from wse.studies.estimate.layouts.layout_versions import LayoutVersions
 from wse.studies.estimate.prepare import PreparedEstimate
+from wse_mappings.regions.layout import Layout
 
 IMPROVED: Final = 2
 """Number of layouts per search to compile with more users per pass and longer prompt chunks."""
@@ -23,6 +33,8 @@ SLACK: Final = 1.1
 A guess has better times or more room than most real versions. It is not a strict bound: a version
 with less room or longer chunks may meet a latency limit more easily.
 """
+DURATIONS: Final = ("token_s", "stage_s", "prompt_s", "chunk_s", "delay_s")
+"""Fields of `WaferDeployment` that are durations."""
 
 
 def improved_layouts(
@@ -35,22 +47,17 @@ def improved_layouts(
 
     For each search:
 
-    1. Compile the variants of each layout that leave more room for KV caches, and keep the best.
-       Then try two changes: plan for the KV caches of more users, and halve the prompt chunks. Keep
-       the better result. Repeat this until neither change improves the rank.
+    1. Compile versions of each layout that leave more room for KV caches: variants, regions sized
+       for the KV caches of more users, and prompt chunks of half the length. Keep the best, and
+       repeat this until no change improves the rank.
     2. Do the same with the `IMPROVED` best results and two other changes: double the users per pass
        (unless the request fixes them), and double the prompt chunks. After the users per pass are
        doubled, chunks and planned KV caches are adjusted.
 
-    A version is compiled only if an optimistic guess ranks before the best known layout, with its
-    deciding number multiplied by `SLACK`. A guess is the unchanged layout with these numbers
-    replaced:
-
-    - step 1, variants: room for as many KV caches as fit by bytes
-    - step 1, other changes: a ``delay_s`` of 0, the unchanged or the maximum room, and the
-      unchanged ``chunk_s`` or 0
-    - step 2: half of ``prompt_s``, the unchanged or the maximum room, and the unchanged number of
-      users per pass or `MOST_SLOTS`
+    To save time, most versions are not compiled. The room of a version is known from its reduced
+    model. Its durations are guessed (`_guess`). A version is compiled only if this guess ranks before
+    the best version of the layout so far. A layout is improved only if some version of it may rank
+    before the best known layout.
 
     For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
     allows it. A fast layout with little space can serve all users sooner than a slow one.
@@ -85,125 +92,167 @@ class _Improvement:
         """Set up an improvement with the arguments of `improved_layouts`."""
         self._versions, self._goal = known_versions, goal
         self._has_free_slots = prepared_estimate.request.serving.batch is None
-        self._max_room = users_by_bytes(prepared_estimate)
         max_users = goal.users if goal.replicas is not None and goal.users_may_wait else None
-        self.rank = cache(lambda layout: layout.rank(goal, max_users))
-
-    def _may_be_best(self, layout: CompiledLayout, **numbers: Sequence[float]) -> bool:
-        """Return whether an optimistic guess is better than the best known layout, or nearly.
-
-        Args:
-            layout: The layout that is changed.
-            numbers: Values to try, keyed by field of `WaferDeployment`. All combinations are tried.
-        """
-        misses_limits, value, _ = min(map(self.rank, self._versions))
-        guesses = (
-            layout.with_numbers(**dict(zip(numbers, values, strict=True))) for values in product(*numbers.values())
-        )
-        return any(self.rank(version)[:2] < (misses_limits, SLACK * value) for version in guesses)
+        self.rank: Callable[[CompiledLayout], Rank] = cache(lambda layout: layout.rank(goal, max_users))
+        # Numbers before and after the latest change of a kind, by the change and the regions of the layout.
+        self._effects: dict[tuple[Callable[..., object], Layout], tuple[WaferDeployment, WaferDeployment]] = {}
 
     def with_best_room(self, layout: CompiledLayout) -> CompiledLayout:
-        """Return the best version found by changing the room for KV caches and halving chunks (step 1)."""
-        versions = [layout]
-        if self._may_be_best(layout, max_concurrency=[self._max_room]):
-            versions += self._versions.variants(layout)
-        best = min(versions, key=self.rank)
-        room, chunk_s = best.deployment.max_concurrency, best.deployment.chunk_s
-        if not self._may_be_best(best, max_concurrency=[room, self._max_room], chunk_s=[chunk_s, 0.0], delay_s=[0.0]):
-            return best
-        return _while_better(
-            best, [self._versions.planned_for_more_users, self._versions.with_shorter_chunks], self.rank
+        """Return the best version found by making room for KV caches and halving chunks (step 1)."""
+        if not self._may_be_best(layout, chunk_s=[layout.deployment.chunk_s, 0.0], delay_s=[0.0]):
+            return layout
+        return self._climb(
+            layout,
+            partial(self._with_change, variants, min_ratio=1.0),
+            partial(self._with_change, planned_for_more_users),
+            partial(self._with_change, shorter_chunks),
         )
 
     def try_larger_passes(self, layout: CompiledLayout) -> None:
         """Compile versions of a layout with more users per pass, and with longer prompt chunks (step 2)."""
-        deployment, changes = layout.deployment, [self._versions.with_longer_chunks]
-        slots = [deployment.slots]
+        changes: list[Callable[[CompiledLayout, CompiledLayout], CompiledLayout]]
+        changes, slots = [partial(self._with_change, longer_chunks)], [layout.deployment.slots]
         if self._has_free_slots:
             changes.insert(0, self._with_more_slots)
             slots.append(MOST_SLOTS)
-        room = [deployment.max_concurrency, self._max_room]
-        if self._may_be_best(layout, slots=slots, max_concurrency=room, prompt_s=[deployment.prompt_s / 2]):
-            # Chunks are adjusted to each number of users per pass, so the effects of two doublings differ.
-            _while_better(layout, changes, self.rank, guess_effects=False)
+        if self._may_be_best(layout, slots=slots, prompt_s=[layout.deployment.prompt_s / 2]):
+            self._climb(layout, *changes)
 
-    def _with_more_slots(self, layout: CompiledLayout) -> CompiledLayout | None:
-        """Return a version with twice the users per pass, after adjusting chunks and planned KV caches.
+    def _may_be_best(self, layout: CompiledLayout, **numbers: Sequence[float]) -> bool:
+        """Return whether a changed layout may be better than the best known layout, or nearly.
 
-        If such a pass does not fit with the chunks of the layout, shorter chunks are tried.
+        Guesses with all combinations of some numbers are compared. The room is that of the layout, or
+        the maximum that other chunks and regions for more KV caches can give.
+
+        Args:
+            layout: The layout that would be changed.
+            numbers: Values to try, keyed by field of `WaferDeployment`.
         """
-        versions = self._versions
-        wide_layout = versions.with_more_slots(layout, self._goal)
-        if wide_layout is None:
-            with_shorter_chunks = versions.with_shorter_chunks(layout)
-            if with_shorter_chunks is not None:
-                wide_layout = versions.with_more_slots(with_shorter_chunks, self._goal)
-        if wide_layout is None:
-            return None
-        changes = [versions.planned_for_more_users, versions.with_shorter_chunks, versions.with_longer_chunks]
-        return _while_better(wide_layout, changes, self.rank)
+        room = {layout.deployment.max_concurrency, self._versions.max_room(layout.version)}
+        numbers = {"max_concurrency": list(room), **numbers}
+        guesses = (
+            layout.with_numbers(**dict(zip(numbers, values, strict=True))) for values in product(*numbers.values())
+        )
+        return any(map(self._is_promising, guesses))
 
+    def _is_promising(self, guess: CompiledLayout) -> bool:
+        """Return whether an optimistic guess is better than the best known layout, or nearly."""
+        misses_limits, value, _ = min(map(self.rank, self._versions))
+        guess_misses_limits, guess_value, _ = self.rank(guess)
+        return (guess_misses_limits, guess_value) < (misses_limits, SLACK * value)
 
-def _while_better(
-    layout: CompiledLayout,
-    changes: Sequence[Callable[[CompiledLayout], CompiledLayout | None]],
-    rank: Callable[[CompiledLayout], Rank],
-    *,
-    guess_effects: bool = True,
-) -> CompiledLayout:
-    """Apply the best one of some changes to a layout, repeatedly, until none of them improves it.
+    def _climb(
+        self, layout: CompiledLayout, *changes: Callable[[CompiledLayout, CompiledLayout], CompiledLayout]
+    ) -> CompiledLayout:
+        """Apply the best one of some changes to a layout, repeatedly, until none of them improves it.
 
-    Args:
-        layout: Layout to start with.
-        changes: Functions that return the changed layout, or None if the change is impossible.
-        rank: Function that returns the sort key of a layout; a better layout has a smaller key.
-        guess_effects: True to try a change again only if a guess (`_after_repeated_change`) ranks
-            better than the current layout.
+        Args:
+            layout: Layout to start with.
+            changes: Functions that change their first argument, and return the better of the result
+                and their second argument.
 
-    Returns:
-        The best layout.
-    """
-    latest_effects: dict[int, tuple[WaferDeployment, WaferDeployment]] = {}  # old and new numbers, by change
-    while True:
-        best = layout
-        for number, change in enumerate(changes):
-            effect = latest_effects.get(number)
-            if effect is not None and rank(_after_repeated_change(layout, *effect)) >= rank(layout):
-                continue
-            changed_layout = change(layout)
-            if changed_layout is not None:
-                if guess_effects:
-                    latest_effects[number] = layout.deployment, changed_layout.deployment
-                best = min(best, changed_layout, key=rank)
-        if best is layout:
+        Returns:
+            The best layout.
+        """
+        while True:
+            best = layout
+            for change in changes:
+                best = change(layout, best)
+            if best is layout:
+                return best
+            layout = best
+
+    def _with_change(
+        self,
+        change: Callable[[Version], Sequence[Version]],
+        layout: CompiledLayout,
+        best: CompiledLayout,
+        *,
+        min_ratio: float = 0.5,
+    ) -> CompiledLayout:
+        """Compile the versions of a layout after a change that may be better than another layout.
+
+        Args:
+            change: Function that returns the versions.
+            layout: The layout to change.
+            best: The other layout.
+            min_ratio: Minimum ratio of a changed duration to the unchanged one.
+
+        Returns:
+            The best of the compiled versions and the other layout.
+        """
+        key = change, _regions(layout)
+        for version in change(layout.version):
+            guess = _guess(layout, self._versions.room(version), self._effects.get(key), min_ratio)
+            compiled = self._versions.compiled(version, layout) if self.rank(guess) < self.rank(best) else None
+            if compiled is not None:
+                self._effects[key] = layout.deployment, compiled.deployment
+                best = min(best, compiled, key=self.rank)
+        return best
+
+    def _with_more_slots(self, layout: CompiledLayout, best: CompiledLayout) -> CompiledLayout:
+        """Compile a version with twice the users per pass, and adjust chunks and planned KV caches.
+
+        If such a pass does not fit with the chunks of the layout, shorter chunks are used.
+
+        Returns:
+            The better of the adjusted version and ``best``.
+        """
+        deployment, goal = layout.deployment, self._goal
+        room = deployment.max_concurrency
+        users = room if goal.users is None else math.ceil(goal.users / goal.replicas_for(room))
+        if 2 * deployment.slots > min(users, room, MOST_SLOTS):
             return best
-        layout = best
+        versions = [more_slots(layout.version)]
+        while versions and not self._versions.room(versions[0]):
+            versions = shorter_chunks(versions[0])
+        if not versions:
+            return best
+        key, max_room = (more_slots, _regions(layout)), self._versions.max_room(versions[0])
+        guess = _guess(layout, max_room, self._effects.get(key), 1.0)
+        if not self._is_promising(guess.with_numbers(slots=2 * deployment.slots)):
+            return best
+        wide_layout = self._versions.compiled(versions[0], layout)
+        if wide_layout is None:
+            return best
+        self._effects[key] = deployment, wide_layout.deployment
+        if self._may_be_best(wide_layout, prompt_s=[wide_layout.deployment.prompt_s / 2]):
+            changes = planned_for_more_users, shorter_chunks, longer_chunks
+            wide_layout = self._climb(wide_layout, *(partial(self._with_change, change) for change in changes))
+        return min(best, wide_layout, key=self.rank)
 
 
-def _after_repeated_change(
-    layout: CompiledLayout, old_deployment: WaferDeployment, new_deployment: WaferDeployment
+def _regions(layout: CompiledLayout) -> Layout:
+    """Return the division of the wafers into regions, which a layout shares with its versions."""
+    return layout.choice.layout(layout.options.mapping)
+
+
+def _guess(
+    layout: CompiledLayout,
+    room: int,
+    effect: tuple[WaferDeployment, WaferDeployment] | None,
+    min_ratio: float,
 ) -> CompiledLayout:
-    """Return a guess of a layout after a change whose effect on a similar layout is known.
+    """Return a guess of a layout after a change.
 
-    Each number is assumed to change by the same amount, but no duration by more than half. The guess
-    is usually optimistic: when chunks of llama-3.1-70b on 8 wafers were halved twice, the second
-    improvement of each number was 0.36 to 0.53 times the first, and deteriorations about doubled.
+    If the effect of the change on a similar layout is known, each duration is assumed to change by
+    the same amount. Otherwise, all durations are multiplied by ``min_ratio``. The guess is usually
+    optimistic: when chunks of llama-3.1-70b on 8 wafers were halved twice, the second improvement of
+    each duration was 0.36 to 0.53 times the first, and deteriorations about doubled.
 
     Args:
         layout: The layout that would be changed.
-        old_deployment, new_deployment: The similar layout before and after the same change.
+        room: Users whose KV caches fit after the change.
+        effect: Numbers of a similar layout before and after the latest such change, or None.
+        min_ratio: Minimum ratio of a changed duration to the unchanged one.
     """
-    deployment = layout.deployment
 
     def duration_s(name: str) -> float:
         """Return the guess of a duration in seconds."""
-        deployments = deployment, old_deployment, new_deployment
-        layout_s, old_s, new_s = (float(getattr(numbers, name)) for numbers in deployments)
-        return max(layout_s / 2, layout_s + new_s - old_s)
+        unchanged_s = float(getattr(layout.deployment, name))
+        if effect is None:
+            return min_ratio * unchanged_s
+        old_s, new_s = (float(getattr(numbers, name)) for numbers in effect)
+        return max(min_ratio * unchanged_s, unchanged_s + new_s - old_s)
 
-    more_room = new_deployment.max_concurrency - old_deployment.max_concurrency
-    return layout.with_numbers(
-        **{name: duration_s(name) for name in ("token_s", "stage_s", "prompt_s", "chunk_s", "delay_s")},
-        slots=deployment.slots * new_deployment.slots // old_deployment.slots,
-        max_concurrency=max(0, deployment.max_concurrency + more_room),
-    )
+    return layout.with_numbers(max_concurrency=room, **{name: duration_s(name) for name in DURATIONS})

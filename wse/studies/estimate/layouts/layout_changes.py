@@ -1,0 +1,179 @@
+"""Changes of a layout that may suit more users, and the room for KV caches after a change.
+
+The room is known before the changed layout is compiled, from its reduced model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from wse.compiler.choice import Choice
+from wse.compiler.options import FITTED_TREES, THIN_GEMM, WIDE_UNPACKING, Options
+from wse.compiler.search.reduced.reduced_model import ReducedModel
+from wse.compiler.search.reduced.representatives import reduced_model
+from wse.errors import DoesNotFit
+from wse.studies.estimate.layouts.searches import min_planned_users, users_by_bytes
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.options.option import replace_options
+from wse_mappings.rounding import ceil_div
+
+ALL_COLUMNS: Final = "attention on all columns"
+FEW_CODES: Final = "the fewest codes unpacked at once"
+MOST_SLOTS: Final = 256
+"""Maximum number of users per pass."""
+
+
+class Version(NamedTuple):
+    """A layout to compile, which differs from a layout that a search has found.
+
+    Attributes:
+        prepared: The request, with the number of users per pass of the version.
+        options, choice: Options and choices of the compiler.
+    """
+
+    prepared: PreparedEstimate
+    options: Options
+    choice: Choice
+
+    @property
+    def key(self) -> tuple[Options, Choice]:
+        """Everything that distinguishes versions of one request.
+
+        The trees of all-reduces are left out, because they are fitted again for each version.
+        """
+        return self.options, replace(self.choice, trees=()) if self.choice.uses(FITTED_TREES) else self.choice
+
+    @property
+    def tokens(self) -> int:
+        """Total number of tokens in the prompt and the answer of a request."""
+        return self.prepared.prompt_len + self.prepared.new_tokens
+
+    def with_chunks(self, tokens: int) -> Version:
+        """Return the version with prompt chunks of a number of tokens."""
+        return self._replace(choice=replace(self.choice, prefill_chunk=tokens))
+
+
+def users_that_fit(version: Version, context: int) -> int:
+    """Return how many users' KV caches fit on a version, without compiling it fully.
+
+    Args:
+        version: The version. If it cannot be compiled because there are too few colours, the result
+            may be too large.
+        context: Number of tokens in each user's KV cache.
+    """
+    try:
+        return max(0, _reduced_model(version).allocate().users_that_fit(context))
+    except DoesNotFit:
+        return 0
+
+
+def variant_choices(choice: Choice) -> dict[str, Choice]:
+    """Return compiler choices that need more cycles but leave more room for KV caches.
+
+    1. Attention is distributed across all columns of PEs, so that each column stores fewer cache
+       entries.
+    2. As few codes of quantised weights as possible are unpacked at a time, which needs less
+       scratch memory. (The rewrite `WIDE_UNPACKING`, which is removed, unpacks many.)
+    3. Both changes are made.
+
+    A choice that equals ``choice`` is left out.
+
+    Returns:
+        The choices, keyed by a description of the change.
+    """
+    all_columns = replace(choice, attention_cols=0)
+    choices = {ALL_COLUMNS: all_columns} if choice.attention_cols else {}
+    if choice.uses(WIDE_UNPACKING):
+        choices[FEW_CODES] = choice.without_rewrite(WIDE_UNPACKING)
+        if choice.attention_cols:
+            choices[f"{ALL_COLUMNS}, {FEW_CODES}"] = all_columns.without_rewrite(WIDE_UNPACKING)
+    return choices
+
+
+def variants(version: Version) -> list[Version]:
+    """Return versions that are slower but may leave more room for KV caches (`variant_choices`)."""
+    return [version._replace(choice=choice) for choice in variant_choices(version.choice).values()]
+
+
+def planned_for_more_users(version: Version) -> list[Version]:
+    """Return a version with regions sized for the KV caches of more users.
+
+    Regions have sizes in proportion to the bytes that they store. With more caches, regions with
+    layers become larger, and regions with vocabulary tables smaller. The first version is for
+    `min_planned_users`, and each further one is for twice as many users.
+
+    Returns:
+        A list with the version; an empty list if the regions are listed, or if the number of users
+        would exceed `users_by_bytes`.
+    """
+    options, tokens, users = version.options, version.tokens, min_planned_users(version.prepared)
+    if users * tokens <= options.planned_cache_tokens:
+        users = 2 * options.planned_cache_tokens // tokens
+    if options.listed or users > users_by_bytes(version.prepared):
+        return []
+    return [version._replace(options=replace(options, cache_tokens=users * tokens))]
+
+
+def shorter_chunks(version: Version) -> list[Version]:
+    """Return a version with prompt chunks of about half as many tokens.
+
+    A chunk is a part of a prompt that goes through the layers at once.
+
+    Returns:
+        A list with the version; an empty list if the chunks cannot be any shorter.
+    """
+    chunk, step = version.choice.prefill_chunk, _chunk_step(version)
+    return [] if chunk <= step else [version.with_chunks(step * ceil_div(ceil_div(chunk, step), 2))]
+
+
+def longer_chunks(version: Version) -> list[Version]:
+    """Return a version with prompt chunks of twice as many tokens, at most the longest prompt.
+
+    Returns:
+        A list with the version; an empty list if a chunk is a whole prompt already.
+    """
+    chunk, prompt = version.choice.prefill_chunk, max(version.options.prompt_tokens)
+    return [] if chunk >= prompt else [version.with_chunks(min(2 * chunk, prompt))]
+
+
+def more_slots(version: Version) -> Version:
+    """Return a version in which each decode pass generates tokens for twice as many users."""
+    prepared_estimate = version.prepared
+    prompts = (prepared_estimate.prompt_len,) * (2 * version.options.batch)
+    wider_request = replace(
+        prepared_estimate,
+        request=replace_options(prepared_estimate.request, batch=len(prompts)),
+        options=replace(prepared_estimate.options, prompt_tokens=prompts),
+    )
+    return version._replace(prepared=wider_request, options=replace(version.options, prompt_tokens=prompts))
+
+
+def roomiest_versions(version: Version) -> list[Version]:
+    """Return versions of which one has the most room that other chunks and planned users can give.
+
+    All have the shortest chunks. They differ in the number of users for whose KV caches regions are
+    sized.
+    """
+    versions = [version.with_chunks(min(version.choice.prefill_chunk, _chunk_step(version)))]
+    while larger_versions := planned_for_more_users(versions[-1]):
+        versions += larger_versions
+    return versions
+
+
+def _chunk_step(version: Version) -> int:
+    """Return the number of tokens of which a prompt chunk must be a multiple.
+
+    Tokens are divided evenly over the rows of a region, except in the matrix product ``THIN_GEMM``.
+    """
+    return 1 if version.choice.prefill == THIN_GEMM else _reduced_model(version).state.plans[0].rows
+
+
+def _reduced_model(version: Version) -> ReducedModel:
+    """Return the reduced model of a version, with prompts of one chunk.
+
+    Memory depends on the size of chunks, but not on their number.
+    """
+    p, options, choice = version
+    prompts = (min(choice.prefill_chunk, max(options.prompt_tokens)),) * options.batch
+    return reduced_model(p.spec, p.wafer, p.software, replace(options, prompt_tokens=prompts), choice)
