@@ -94,8 +94,8 @@ class _Improvement:
         self._has_free_slots = prepared_estimate.request.serving.batch is None
         max_users = goal.users if goal.replicas is not None and goal.users_may_wait else None
         self.rank: Callable[[CompiledLayout], Rank] = cache(lambda layout: layout.rank(goal, max_users))
-        # Numbers before and after the latest change of a kind, by the change and the regions of the layout.
-        self._effects: dict[tuple[Callable[..., object], Layout], tuple[WaferDeployment, WaferDeployment]] = {}
+        # Numbers before and after the latest change of a kind, by the change, the regions and the users per pass.
+        self._effects: dict[tuple[Callable[..., object], Layout, int], tuple[WaferDeployment, WaferDeployment]] = {}
 
     def with_best_room(self, layout: CompiledLayout) -> CompiledLayout:
         """Return the best version found by making room for KV caches and halving chunks (step 1)."""
@@ -181,14 +181,24 @@ class _Improvement:
         Returns:
             The best of the compiled versions and the other layout.
         """
-        key = change, _regions(layout)
         for version in change(layout.version):
-            guess = _guess(layout, self._versions.room(version), self._effects.get(key), min_ratio)
+            guess = _guess(layout, self._versions.room(version), self._effect(change, layout), min_ratio)
             compiled = self._versions.compiled(version, layout) if self.rank(guess) < self.rank(best) else None
             if compiled is not None:
-                self._effects[key] = layout.deployment, compiled.deployment
+                self._effects[change, *_place(layout)] = layout.deployment, compiled.deployment
                 best = min(best, compiled, key=self.rank)
         return best
+
+    def _effect(
+        self, change: Callable[..., object], layout: CompiledLayout
+    ) -> tuple[WaferDeployment, WaferDeployment] | None:
+        """Return the numbers before and after the latest change of a kind in a similar layout.
+
+        It has the same regions, and the same users per pass or half as many. The result is None if
+        no such change was made.
+        """
+        regions, slots = _place(layout)
+        return self._effects.get((change, regions, slots)) or self._effects.get((change, regions, slots // 2))
 
     def _with_more_slots(self, layout: CompiledLayout, best: CompiledLayout) -> CompiledLayout:
         """Compile a version with twice the users per pass, and adjust chunks and planned KV caches.
@@ -208,23 +218,23 @@ class _Improvement:
             versions = shorter_chunks(versions[0])
         if not versions:
             return best
-        key, max_room = (more_slots, _regions(layout)), self._versions.max_room(versions[0])
-        guess = _guess(layout, max_room, self._effects.get(key), 1.0)
+        max_room = self._versions.max_room(versions[0])
+        guess = _guess(layout, max_room, self._effect(more_slots, layout), 1.0)
         if not self._is_promising(guess.with_numbers(slots=2 * deployment.slots)):
             return best
         wide_layout = self._versions.compiled(versions[0], layout)
         if wide_layout is None:
             return best
-        self._effects[key] = deployment, wide_layout.deployment
+        self._effects[more_slots, *_place(layout)] = deployment, wide_layout.deployment
         if self._may_be_best(wide_layout, prompt_s=[wide_layout.deployment.prompt_s / 2]):
             changes = planned_for_more_users, shorter_chunks, longer_chunks
             wide_layout = self._climb(wide_layout, *(partial(self._with_change, change) for change in changes))
         return min(best, wide_layout, key=self.rank)
 
 
-def _regions(layout: CompiledLayout) -> Layout:
-    """Return the division of the wafers into regions, which a layout shares with its versions."""
-    return layout.choice.layout(layout.options.mapping)
+def _place(layout: CompiledLayout) -> tuple[Layout, int]:
+    """Return how a layout divides the wafers into regions, and its users per pass."""
+    return layout.choice.layout(layout.options.mapping), layout.deployment.slots
 
 
 def _guess(
