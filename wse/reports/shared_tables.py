@@ -213,8 +213,12 @@ def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
         text: Description of the machine.
         inputs: Inputs of the study. Changed numbers have keys such as ``wafer.NAME``.
     """
-    replaced = {name: value for name, value in inputs.items() if name.startswith(("wafer.", "software."))}
-    return ", ".join([text, *setting_texts(replaced)])
+    return ", ".join([text, *setting_texts(changed_numbers(inputs))])
+
+
+def changed_numbers(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs of a study that are changed numbers of the wafer or its software."""
+    return {name: value for name, value in inputs.items() if name.startswith(("wafer.", "software."))}
 
 
 def experts_table(load: Sequence[Mapping[str, Any]]) -> Table:

@@ -31,7 +31,7 @@ class Plan:
         """Return the sort key of a plan; the best plan has the smallest key.
 
         Plans that meet the goal come first, ordered by the objective. Other plans are ordered by
-        how far they miss the goal.
+        how far they miss the goal, and then by the duration of a request.
 
         - For latency, plans with fewer replicas come first. Plans with the same number of replicas
           are ordered by the duration of a request. The number of replicas comes first because more
@@ -43,10 +43,10 @@ class Plan:
             deployment: The deployment of the plan.
             goal: Requirements such as the number of users and latency limits.
         """
+        request_s = self.point.ttft_s + (deployment.shape.new_tokens - 1) * (self.point.tpot_s or 0.0)
         if not self.meets:
-            return True, self.excess, 0.0
+            return True, self.excess, request_s
         if goal.objective == LATENCY:
-            request_s = self.point.ttft_s + (deployment.shape.new_tokens - 1) * (self.point.tpot_s or 0.0)
             return False, self.point.replicas, request_s
         return False, self.point.replicas * deployment.chips / self.point.tokens_per_s, 0.0
 

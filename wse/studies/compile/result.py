@@ -158,7 +158,8 @@ def _stages_table(result: CompileResult) -> Table:
         Column(key="bar", title="SRAM in use", cell=lambda row: bar(row["fraction"], 12, "weights"), priority=9),
         number("fraction", formatter=percent),
     )
-    note = f"{in_bytes(result.system.cut_bytes_per_token)} go from region to region for each token"
+    per = "each token" if result.batch == 1 else f"each pass of {result.batch:,} users"
+    note = f"{in_bytes(result.system.cut_bytes_per_token)} go from region to region for {per}"
     footer = more_rows(rows, MAX_STAGES)
     return Table(columns=columns, rows=rows[:MAX_STAGES], title="Stages", note=note, footer=footer)
 

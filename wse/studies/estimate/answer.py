@@ -73,7 +73,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
     yield published_sentence(result.published)
     if result.serving is not None:
         interval = (result.ranges or {}).get("serving.tokens_per_s_per_user")
-        yield outside_sentence(result.published, interval, result.serving.users)
+        yield outside_sentence(result.published, interval, result.serving.users, result.inputs)
 
 
 def _layout_sentence(result: EstimateResult) -> str:
@@ -141,7 +141,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         cuts = result.crossing.cuts
         back_bytes = [cut.bytes_per_token for cut in cuts if cut.to_wafer < cut.from_wafer]
         pairs = f"{plural(len({frozenset((cut.from_wafer, cut.to_wafer)) for cut in cuts}), 'pair')} of wafers"
-        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per token in total, between {pairs}"
+        per = "token" if result.batch == 1 else f"pass of {result.batch:,} users"
+        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per {per} in total, between {pairs}"
         if back_bytes:
             traffic += f"; {in_bytes(sum(back_bytes))} of them return to an earlier wafer, such as a new token's id"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from wse.reports.intervals import RangeResult, interval_text, sampled_text, with_interval
+from wse.reports.shared_tables import changed_numbers, setting_texts
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, percent, plural, range_text, seconds, three_figures
 from wse.studies.results.operating_points import ServingResult
@@ -108,7 +109,7 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
         return f"One user gets {speed}."
     machines = "" if serving.replicas == 1 else f" on {serving.replicas:,} replicas"
     total = f"{count(serving.tokens_per_s)} tokens/s in total"
-    note = " (more on replicas with fewer users)" if serving.users % serving.replicas else ""
+    note = " (at least this on replicas with fewer users)" if serving.users % serving.replicas else ""
     speeds = f"{serving.users:,} concurrent users{machines} get {speed} each{note} while they decode, {total}."
     if not serving.saturated or serving.tpot_s is None:
         return speeds
@@ -132,7 +133,9 @@ def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:
     return f"{speeds_text} (the table below says whether drafts are used, if known)."
 
 
-def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeResult | None, users: int) -> str:
+def outside_sentence(
+    speeds: Sequence[PublishedSpeed] | None, interval: RangeResult | None, users: int, inputs: Mapping[str, Any]
+) -> str:
     """Return a sentence about a published speed outside the interval of the estimate.
 
     Only speeds without speculative decoding are considered, because the interval is for an estimate
@@ -143,6 +146,7 @@ def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeRes
         speeds: The published speeds.
         interval: 90 % interval of the estimated speed per user; None if unknown.
         users: Concurrent users for which the interval was computed.
+        inputs: Inputs of the estimate. Numbers of the machine that the user changed are mentioned.
     """
     if interval is None:
         return ""
@@ -151,7 +155,9 @@ def outside_sentence(speeds: Sequence[PublishedSpeed] | None, interval: RangeRes
         if speed.drafts == "no" and speed.estimated_users == users and not interval.low <= published <= interval.high:
             side = "below" if published < interval.low else "above"
             sentence = f"{count(published)} tokens/s is {side} the interval of the estimate"
-            return f"{sentence}; it may have been measured with other prompt and answer lengths."
+            changes = setting_texts(changed_numbers(inputs))
+            changed = f", and without {' and '.join(changes)}" if changes else ""
+            return f"{sentence}; it may have been measured with other prompt and answer lengths{changed}."
     return ""
 
 

@@ -138,9 +138,7 @@ def machine_table(result: ServeResult) -> Table:
     """Build the table of the simulation's inputs: requests, machines, drafts, etc."""
     requests = result.requests
     mean_tokens = math.ceil(requests.prompt_tokens + requests.new_tokens)
-    is_varied = "workload" in result.inputs or result.inputs.get("length_cv")
-    fixed = requests.arrivals in ARRIVALS and not is_varied
-    mean = "" if fixed else " on average"
+    mean = "" if _has_equal_lengths(result) else " on average"
     lengths = f"{count(requests.prompt_tokens)} prompt + {count(requests.new_tokens)} output tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
     if prefix_tokens := result.inputs.get("prefix_tokens"):
@@ -201,8 +199,16 @@ def _purpose(result: ServeResult) -> str:
         text += f" of {plural(users, 'user')}"
     elif objective == LATENCY:
         text += f" of {plural(result.inputs.get('batch') or 1, 'user')} at a time"
+    if not _has_equal_lengths(result):
+        text += ", as if all requests had the mean lengths"
     text += f" (--objective {objective})"
     return text if objective == LATENCY else f"{text}; `wse estimate` has --objective {LATENCY} as its default"
+
+
+def _has_equal_lengths(result: ServeResult) -> bool:
+    """Return whether all requests have the same prompt and answer lengths."""
+    is_varied = "workload" in result.inputs or result.inputs.get("length_cv")
+    return result.requests.arrivals in ARRIVALS and not is_varied
 
 
 def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:
