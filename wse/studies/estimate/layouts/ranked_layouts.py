@@ -101,13 +101,19 @@ class LayoutRanking:
            check that such a layout exists (`max_users`); it is not ranked.
 
         If the goal states only the number of users, layouts are ranked for fixed numbers of replicas
-        (`_with_free_replicas`).
+        (`_with_free_replicas`). If it states more replicas than the users need, layouts are first
+        searched and improved for the fewest. The answer for a machine is then the same, whether its
+        number of replicas was given or found.
 
         Raises:
             DoesNotFit: The model does not fit.
         """
         if goal.users is not None and goal.replicas is None:
             return self._with_free_replicas(goal)
+        if goal.users is not None:
+            fewest_replicas = replace(goal, replicas=None).replicas_for(users_by_bytes(self._prepared))
+            if goal.replicas is not None and fewest_replicas < goal.replicas:
+                self.layouts_for(replace(goal, replicas=fewest_replicas))
         if goal.users is not None or goal.objective != LATENCY:
             self._search_for_many(goal)  # 1
         found_count = sum(len(search_result.candidates) for search_result in self._searches)
