@@ -156,8 +156,8 @@ def outside_sentence(
             side = "below" if published < interval.low else "above"
             sentence = f"{count(published)} tokens/s is {side} the interval of the estimate"
             changes = setting_texts(changed_numbers(inputs))
-            changed = f", and without {' and '.join(changes)}" if changes else ""
-            return f"{sentence}; it may have been measured with other prompt and answer lengths{changed}."
+            change_text = f", and without {' and '.join(changes)}" if changes else ""
+            return f"{sentence}; it may have been measured with other prompt and answer lengths{change_text}."
     return ""
 
 
