@@ -116,6 +116,13 @@ def test_unmet_limits_have_their_excess() -> None:
     assert plan(LineDeployment(speed=1.0, max_concurrency=0), Goal()) is None
 
 
+def test_equally_missed_limits_are_decided_by_the_duration_of_a_request() -> None:
+    goal, faster = Goal(users=20, replicas=1, ttft_s=0.5), LineDeployment(speed=200.0)
+    rank, faster_rank = (plan(deployment, goal).rank(deployment, goal) for deployment in (LINE, faster))
+    assert rank[:2] == faster_rank[:2] == (True, pytest.approx(4.0))
+    assert faster_rank < rank
+
+
 @given(st.integers(0, 300))
 def test_users_without_room_wait_without_changing_rate_or_speed(waiting: int) -> None:
     full, point = operating_point(LINE, 100), operating_point(LINE, 100 + waiting)
