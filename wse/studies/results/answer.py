@@ -156,8 +156,10 @@ def outside_sentence(
             side = "below" if published < interval.low else "above"
             sentence = f"{count(published)} tokens/s is {side} the interval of the estimate"
             changes = setting_texts(changed_numbers(inputs))
-            change_text = f", and without {' and '.join(changes)}" if changes else ""
-            return f"{sentence}; it may have been measured with other prompt and answer lengths{change_text}."
+            lengths = "with other prompt and answer lengths"
+            if changes:
+                return f"{sentence}; it was measured without {' and '.join(changes)}, and perhaps {lengths}."
+            return f"{sentence}; it may have been measured {lengths}."
     return ""
 
 

@@ -175,7 +175,7 @@ class ReducedModel:
         """Return how many users' KV caches and states fit in the fullest stage of the whole model.
 
         The reduced model must have been allocated (`allocate`). If the model fits, the result is at
-        least the number of users of the request.
+        least the number of users of the request. Otherwise it is 0.
 
         Args:
             tokens: Tokens in each user's KV cache, at most the context of the request.
@@ -184,6 +184,8 @@ class ReducedModel:
         if state.has_expert_stage:  # it uses the PEs of the other stages
             pass_bytes = [max(pass_bytes)] * len(pass_bytes)
         free = [state.wafer.sram_bytes_per_pe - stage_bytes for stage_bytes in pass_bytes]
+        if min(free) < 0:
+            return 0
         users = []
         for stage, room, (cache, user_state) in zip(state.stages, free, self._user_bytes(), strict=True):
             if cache or user_state:

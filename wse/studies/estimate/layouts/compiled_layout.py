@@ -167,7 +167,7 @@ class CompiledLayout:
 
     @property
     def version(self) -> Version:
-        """The layout as the starting point of changes."""
+        """The inputs from which this layout was compiled, with which changes start."""
         return Version(self.prepared, self.options, self.choice)
 
     @property

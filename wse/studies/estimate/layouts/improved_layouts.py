@@ -9,24 +9,22 @@ from itertools import product
 from typing import Final
 
 from wse.compiler.search.search import Compilation
-from wse.serving.deployment.wafers import WaferDeployment
-from wse.serving.goal import Goal
+from wse.serving.goal import LATENCY, Goal
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank
 from wse.studies.estimate.layouts.layout_changes import (
-    MOST_SLOTS,
-    Version,
     longer_chunks,
     more_slots,
     planned_for_more_users,
     shorter_chunks,
     variants,
 )
-from wse.studies.estimate.layouts.layout_versions import LayoutVersions
+from wse.studies.estimate.layouts.layout_versions import Change, Effect, LayoutVersions
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse_mappings.regions.layout import Layout
 
 IMPROVED: Final = 2
 """Number of layouts per search to compile with more users per pass and longer prompt chunks."""
+MOST_SLOTS: Final = 256
+"""Maximum number of users per pass."""
 SLACK: Final = 1.1
 """Factor by which the deciding number of an optimistic guess may exceed that of the best layout.
 
@@ -57,7 +55,7 @@ def improved_layouts(
     To save time, most versions are not compiled. The room of a version is known from its reduced
     model. Its durations are guessed (`_guess`). A version is compiled only if this guess ranks before
     the best version of the layout so far. A layout is improved only if some version of it may rank
-    before the best known layout.
+    before the best known layout, or if its deciding number may be at most 10 % worse (`SLACK`).
 
     For a goal with a number of replicas, users may have to wait for KV-cache space, if the goal
     allows it. A fast layout with little space can serve all users sooner than a slow one.
@@ -94,12 +92,11 @@ class _Improvement:
         self._has_free_slots = prepared_estimate.request.serving.batch is None
         max_users = goal.users if goal.replicas is not None and goal.users_may_wait else None
         self.rank: Callable[[CompiledLayout], Rank] = cache(lambda layout: layout.rank(goal, max_users))
-        # Numbers before and after the latest change of a kind, by the change, the regions and the users per pass.
-        self._effects: dict[tuple[Callable[..., object], Layout, int], tuple[WaferDeployment, WaferDeployment]] = {}
 
     def with_best_room(self, layout: CompiledLayout) -> CompiledLayout:
         """Return the best version found by making room for KV caches and halving chunks (step 1)."""
-        if not self._may_be_best(layout, chunk_s=[layout.deployment.chunk_s, 0.0], delay_s=[0.0]):
+        max_room = self._versions.max_room(layout.version)
+        if not self._may_be_best(layout, max_room, chunk_s=[layout.deployment.chunk_s, 0.0], delay_s=[0.0]):
             return layout
         return self._climb(
             layout,
@@ -115,30 +112,32 @@ class _Improvement:
         if self._has_free_slots:
             changes.insert(0, self._with_more_slots)
             slots.append(MOST_SLOTS)
-        if self._may_be_best(layout, slots=slots, prompt_s=[layout.deployment.prompt_s / 2]):
+        max_room = self._versions.max_room(layout.version)
+        if self._may_be_best(layout, max_room, slots=slots, prompt_s=[layout.deployment.prompt_s / 2]):
             self._climb(layout, *changes)
 
-    def _may_be_best(self, layout: CompiledLayout, **numbers: Sequence[float]) -> bool:
+    def _may_be_best(self, layout: CompiledLayout, max_room: int, **numbers: Sequence[float]) -> bool:
         """Return whether a changed layout may be better than the best known layout, or nearly.
 
-        Guesses with all combinations of some numbers are compared. The room is that of the layout, or
-        the maximum that other chunks and regions for more KV caches can give.
+        Guesses with all combinations of some numbers are compared.
 
         Args:
             layout: The layout that would be changed.
+            max_room: Maximum room for KV caches after changes. The present room is tried, too.
             numbers: Values to try, keyed by field of `WaferDeployment`.
         """
-        room = {layout.deployment.max_concurrency, self._versions.max_room(layout.version)}
-        numbers = {"max_concurrency": list(room), **numbers}
+        numbers = {"max_concurrency": [layout.deployment.max_concurrency, max_room], **numbers}
         guesses = (
             layout.with_numbers(**dict(zip(numbers, values, strict=True))) for values in product(*numbers.values())
         )
         return any(map(self._is_promising, guesses))
 
     def _is_promising(self, guess: CompiledLayout) -> bool:
-        """Return whether an optimistic guess is better than the best known layout, or nearly."""
-        misses_limits, value, _ = min(map(self.rank, self._versions))
-        guess_misses_limits, guess_value, _ = self.rank(guess)
+        """Return whether a guess ranks before the best known layout, or misses it by at most `SLACK`."""
+        misses_limits, value, request_s = min(map(self.rank, self._versions))
+        guess_misses_limits, guess_value, guess_s = self.rank(guess)
+        if self._goal.objective == LATENCY and not misses_limits:  # the value is a number of replicas
+            return (guess_misses_limits, guess_value, guess_s) < (False, value, SLACK * request_s)
         return (guess_misses_limits, guess_value) < (misses_limits, SLACK * value)
 
     def _climb(
@@ -164,7 +163,7 @@ class _Improvement:
 
     def _with_change(
         self,
-        change: Callable[[Version], Sequence[Version]],
+        change: Change,
         layout: CompiledLayout,
         best: CompiledLayout,
         *,
@@ -176,34 +175,26 @@ class _Improvement:
             change: Function that returns the versions.
             layout: The layout to change.
             best: The other layout.
-            min_ratio: Minimum ratio of a changed duration to the unchanged one.
+            min_ratio: Smallest assumed ratio of a duration after the change to that before it.
 
         Returns:
             The best of the compiled versions and the other layout.
         """
+        effect = None if change is variants else self._versions.effect(change, layout)  # variants differ too much
         for version in change(layout.version):
-            guess = _guess(layout, self._versions.room(version), self._effect(change, layout), min_ratio)
-            compiled = self._versions.compiled(version, layout) if self.rank(guess) < self.rank(best) else None
+            guess = _guess(layout, self._versions.room(version), effect, min_ratio)
+            if version not in self._versions and self.rank(guess) >= self.rank(best):
+                continue
+            compiled = self._versions.compiled(version, layout)
             if compiled is not None:
-                self._effects[change, *_place(layout)] = layout.deployment, compiled.deployment
+                self._versions.add_effect(change, Effect(layout, compiled))
                 best = min(best, compiled, key=self.rank)
         return best
-
-    def _effect(
-        self, change: Callable[..., object], layout: CompiledLayout
-    ) -> tuple[WaferDeployment, WaferDeployment] | None:
-        """Return the numbers before and after the latest change of a kind in a similar layout.
-
-        It has the same regions, and the same users per pass or half as many. The result is None if
-        no such change was made.
-        """
-        regions, slots = _place(layout)
-        return self._effects.get((change, regions, slots)) or self._effects.get((change, regions, slots // 2))
 
     def _with_more_slots(self, layout: CompiledLayout, best: CompiledLayout) -> CompiledLayout:
         """Compile a version with twice the users per pass, and adjust chunks and planned KV caches.
 
-        If such a pass does not fit with the chunks of the layout, shorter chunks are used.
+        If a pass for twice the users does not fit, prompt chunks are shortened until it fits.
 
         Returns:
             The better of the adjusted version and ``best``.
@@ -218,29 +209,36 @@ class _Improvement:
             versions = shorter_chunks(versions[0])
         if not versions:
             return best
-        max_room = self._versions.max_room(versions[0])
-        guess = _guess(layout, max_room, self._effect(more_slots, layout), 1.0)
-        if not self._is_promising(guess.with_numbers(slots=2 * deployment.slots)):
+        guess = _guess(
+            layout, self._versions.max_room(versions[0]), self._versions.effect(more_slots, layout), 1.0
+        ).with_numbers(slots=2 * deployment.slots)
+        if versions[0] not in self._versions and not self._may_be_adjusted(guess, guess.deployment.max_concurrency):
             return best
         wide_layout = self._versions.compiled(versions[0], layout)
         if wide_layout is None:
             return best
-        self._effects[more_slots, *_place(layout)] = deployment, wide_layout.deployment
-        if self._may_be_best(wide_layout, prompt_s=[wide_layout.deployment.prompt_s / 2]):
+        self._versions.add_effect(more_slots, Effect(layout, wide_layout))
+        if self._may_be_adjusted(wide_layout, self._versions.max_room(versions[0])):
             changes = planned_for_more_users, shorter_chunks, longer_chunks
             wide_layout = self._climb(wide_layout, *(partial(self._with_change, change) for change in changes))
         return min(best, wide_layout, key=self.rank)
 
-
-def _place(layout: CompiledLayout) -> tuple[Layout, int]:
-    """Return how a layout divides the wafers into regions, and its users per pass."""
-    return layout.choice.layout(layout.options.mapping), layout.deployment.slots
+    def _may_be_adjusted(self, layout: CompiledLayout, max_room: int) -> bool:
+        """Return whether a layout may be the best after its chunks and planned KV caches are adjusted."""
+        deployment = layout.deployment
+        return self._may_be_best(
+            layout,
+            max_room,
+            prompt_s=[deployment.prompt_s / 2],
+            chunk_s=[deployment.chunk_s, 0.0],
+            delay_s=[deployment.delay_s, 0.0],
+        )
 
 
 def _guess(
     layout: CompiledLayout,
     room: int,
-    effect: tuple[WaferDeployment, WaferDeployment] | None,
+    effect: Effect | None,
     min_ratio: float,
 ) -> CompiledLayout:
     """Return a guess of a layout after a change.
@@ -253,8 +251,8 @@ def _guess(
     Args:
         layout: The layout that would be changed.
         room: Users whose KV caches fit after the change.
-        effect: Numbers of a similar layout before and after the latest such change, or None.
-        min_ratio: Minimum ratio of a changed duration to the unchanged one.
+        effect: A similar layout before and after the same change, or None.
+        min_ratio: Smallest assumed ratio of a duration after the change to that before it.
     """
 
     def duration_s(name: str) -> float:
@@ -262,7 +260,7 @@ def _guess(
         unchanged_s = float(getattr(layout.deployment, name))
         if effect is None:
             return min_ratio * unchanged_s
-        old_s, new_s = (float(getattr(numbers, name)) for numbers in effect)
+        old_s, new_s = (float(getattr(similar_layout.deployment, name)) for similar_layout in effect)
         return max(min_ratio * unchanged_s, unchanged_s + new_s - old_s)
 
     return layout.with_numbers(max_concurrency=room, **{name: duration_s(name) for name in DURATIONS})

@@ -1,6 +1,7 @@
 """Changes of a layout that may suit more users, and the room for KV caches after a change.
 
-The room is known before the changed layout is compiled, from its reduced model.
+A reduced model, which has one layer of each kind, shows the room for KV caches without compiling
+the whole changed layout.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import FITTED_TREES, THIN_GEMM, WIDE_UNPACKING, Options
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.reduced.representatives import reduced_model
-from wse.errors import DoesNotFit
+from wse.errors import BadInput, DoesNotFit
 from wse.studies.estimate.layouts.searches import min_planned_users, users_by_bytes
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
@@ -20,8 +21,6 @@ from wse_mappings.rounding import ceil_div
 
 ALL_COLUMNS: Final = "attention on all columns"
 FEW_CODES: Final = "the fewest codes unpacked at once"
-MOST_SLOTS: Final = 256
-"""Maximum number of users per pass."""
 
 
 class Version(NamedTuple):
@@ -58,13 +57,16 @@ def users_that_fit(version: Version, context: int) -> int:
     """Return how many users' KV caches fit on a version, without compiling it fully.
 
     Args:
-        version: The version. If it cannot be compiled because there are too few colours, the result
-            may be too large.
+        version: The version. If only the whole model needs too many colours (routes per router), the
+            result is too large.
         context: Number of tokens in each user's KV cache.
+
+    Returns:
+        Number of users; 0 if the version does not fit.
     """
     try:
-        return max(0, _reduced_model(version).allocate().users_that_fit(context))
-    except DoesNotFit:
+        return _reduced_model(version).allocate().users_that_fit(context)
+    except (BadInput, DoesNotFit):
         return 0
 
 
@@ -100,8 +102,8 @@ def planned_for_more_users(version: Version) -> list[Version]:
     """Return a version with regions sized for the KV caches of more users.
 
     Regions have sizes in proportion to the bytes that they store. With more caches, regions with
-    layers become larger, and regions with vocabulary tables smaller. The first version is for
-    `min_planned_users`, and each further one is for twice as many users.
+    layers become larger, and regions with vocabulary tables smaller. The new number of users is
+    `min_planned_users`, or twice the present number if that is not smaller.
 
     Returns:
         A list with the version; an empty list if the regions are listed, or if the number of users
@@ -150,11 +152,12 @@ def more_slots(version: Version) -> Version:
 
 
 def roomiest_versions(version: Version) -> list[Version]:
-    """Return versions of which one has the most room that other chunks and planned users can give.
+    """Return the versions with the most room for KV caches, except that passes serve as many users.
 
-    All have the shortest chunks. They differ in the number of users for whose KV caches regions are
-    sized.
+    They have the choices of the last variant and the shortest chunks. They differ in the number of
+    users for whose KV caches regions are sized.
     """
+    version = [version, *variants(version)][-1]
     versions = [version.with_chunks(min(version.choice.prefill_chunk, _chunk_step(version)))]
     while larger_versions := planned_for_more_users(versions[-1]):
         versions += larger_versions

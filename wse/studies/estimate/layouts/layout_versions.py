@@ -5,7 +5,8 @@ Some versions of a layout are slower than it but leave more room.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -18,9 +19,15 @@ from wse.compiler.search.trees import with_refitted_trees
 from wse.errors import DoesNotFit
 from wse.studies.compile.choose import timing_of
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, compiled_layout
-from wse.studies.estimate.layouts.layout_changes import Version, roomiest_versions, users_that_fit, variant_choices
+from wse.studies.estimate.layouts.layout_changes import (
+    Version,
+    longer_chunks,
+    roomiest_versions,
+    shorter_chunks,
+    users_that_fit,
+    variant_choices,
+)
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.results.sram import users_at
 
 
 class Variant(NamedTuple):
@@ -45,12 +52,13 @@ def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tu
             and with its context.
         candidate: The compiled layout from which the variants are derived.
     """
-    program, options, choice = candidate
-    contexts = {prepared_estimate.prompt_len + prepared_estimate.new_tokens, options.context}
+    _, options, choice = candidate
+    found = Version(prepared_estimate, options, choice)
+    room = {context: users_that_fit(found, context) for context in (found.tokens, options.context)}
     variants = []
     for name, variant_choice in variant_choices(choice).items():
-        version = Version(prepared_estimate, options, variant_choice)
-        if any(users_that_fit(version, context) > users_at(program, context) for context in contexts):
+        version = found._replace(choice=variant_choice)
+        if any(users_that_fit(version, context) > users for context, users in room.items()):
             variant = recompiled(version)
             if variant is not None:
                 variants.append(Variant(name, variant))
@@ -71,8 +79,19 @@ def recompiled(version: Version) -> Candidate | None:
     return Candidate(program, options, choice)
 
 
+Change = Callable[[Version], list[Version]]
+"""Function that returns versions of a layout that differ from it in one respect."""
+
+
+class Effect(NamedTuple):
+    """A layout before and after a change."""
+
+    before: CompiledLayout
+    after: CompiledLayout
+
+
 class LayoutVersions:
-    """Layouts of a request, and versions of them.
+    """Layouts of a request, and versions of them, with the effects of the changes that led to them.
 
     Each version is compiled only once, even if the layouts are ranked for several goals, or if
     several searches find them.
@@ -80,12 +99,17 @@ class LayoutVersions:
 
     def __init__(self) -> None:
         """Create an empty collection of layouts."""
-        self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: does not fit
+        self._layouts: dict[tuple[Options, Choice], CompiledLayout | None] = {}  # None: no fit or too little room
         self._room: dict[tuple[Options, Choice], int] = {}
+        self._effects: dict[tuple[object, ...], list[Effect]] = defaultdict(list)
 
     def __iter__(self) -> Iterator[CompiledLayout]:
         """Iterate over all layouts and versions that fit."""
         return filter(None, self._layouts.values())
+
+    def __contains__(self, version: Version) -> bool:
+        """Return whether a version was compiled before, even if it does not fit."""
+        return version.key in self._layouts
 
     def add(
         self, prepared_estimate: PreparedEstimate, candidate: Candidate, search_result: Compilation, finalist: int
@@ -106,13 +130,16 @@ class LayoutVersions:
         return layout
 
     def room(self, version: Version) -> int:
-        """Return how many users' KV caches fit on a version, without compiling it fully."""
+        """Return how many users' KV caches fit on a version, without compiling it fully.
+
+        The result is 0 if the version does not fit.
+        """
         if version.key not in self._room:
             self._room[version.key] = users_that_fit(version, version.tokens)
         return self._room[version.key]
 
     def max_room(self, version: Version) -> int:
-        """Return the most users whose KV caches fit with other chunks, or regions for more KV caches."""
+        """Return the most users whose KV caches fit after changes that make room for them."""
         return max(map(self.room, roomiest_versions(version)))
 
     def compiled(self, version: Version, layout: CompiledLayout) -> CompiledLayout | None:
@@ -133,3 +160,36 @@ class LayoutVersions:
                 compiled_layout(*version, compile_version, layout.search_result, layout.finalist) if has_room else None
             )
         return self._layouts[version.key]
+
+    def add_effect(self, change: object, effect: Effect) -> None:
+        """Record the effect of a change, which helps to guess the effect of similar changes."""
+        self._effects[change, *_similar_key(effect.before)].append(effect)
+
+    def effect(self, change: object, layout: CompiledLayout) -> Effect | None:
+        """Return the latest effect of a change of a similar layout, or None if there is none.
+
+        Similar layouts have the same mapping, bands, regions per band, groups, expert placement and
+        prefill product. They have the same users per pass or half as many. Because the effects of
+        chunk sizes grow with each change, chunks must be at least as long as those of the layout for
+        `shorter_chunks`, and at most as long for `longer_chunks`.
+
+        Args:
+            change: The change.
+            layout: The layout that would be changed.
+        """
+        chunk, slots = layout.choice.prefill_chunk, layout.deployment.slots
+        for effect in reversed(self._effects[change, *_similar_key(layout)]):
+            before_chunk = effect.before.choice.prefill_chunk
+            if (
+                effect.before.deployment.slots in (slots, slots // 2)
+                and not (change is shorter_chunks and before_chunk < chunk)
+                and not (change is longer_chunks and before_chunk > chunk)
+            ):
+                return effect
+        return None
+
+
+def _similar_key(layout: CompiledLayout) -> tuple[object, ...]:
+    """Return the properties of a layout that similar layouts share."""
+    options, choice = layout.options, layout.choice
+    return choice.layout(options.mapping), options.groups, options.experts, choice.prefill

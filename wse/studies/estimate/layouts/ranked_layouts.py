@@ -101,26 +101,19 @@ class LayoutRanking:
            check that such a layout exists (`max_users`); it is not ranked.
 
         If the goal states only the number of users, layouts are ranked for fixed numbers of replicas
-        (`_with_free_replicas`). If it states more replicas than the users need, layouts are first
-        searched and improved for the fewest. The answer for a machine is then the same, whether its
-        number of replicas was given or found.
+        (`_with_free_replicas`). If it states more replicas than the users need, layouts are also
+        searched and improved for the fewest replicas, because this is done if the number is free.
 
         Raises:
             DoesNotFit: The model does not fit.
         """
-        if goal.users is not None and goal.replicas is None:
-            return self._with_free_replicas(goal)
         if goal.users is not None:
+            if goal.replicas is None:
+                return self._with_free_replicas(goal)
             fewest_replicas = replace(goal, replicas=None).replicas_for(users_by_bytes(self._prepared))
-            if goal.replicas is not None and fewest_replicas < goal.replicas:
-                self.layouts_for(replace(goal, replicas=fewest_replicas))
-        if goal.users is not None or goal.objective != LATENCY:
-            self._search_for_many(goal)  # 1
-        found_count = sum(len(search_result.candidates) for search_result in self._searches)
-        if not self._searched_fastest and (found_count < MANY_USERS.finalists or not goal.only_throughput):
-            self._searched_fastest = True  # 2
-            self._searches.insert(0, self._search(self._prepared, FASTEST))
-        layouts = self._layouts_for(goal)
+            if fewest_replicas < goal.replicas:
+                self._searched_layouts(replace(goal, replicas=fewest_replicas))
+        layouts = self._searched_layouts(goal)
         if goal.users is None or goal.replicas is None:
             return layouts
         # 3. Room for the users of a replica.
@@ -132,6 +125,16 @@ class LayoutRanking:
         if self.max_users < users and self._trial_with_room(users) is not None:
             self._known_room = users
         return layouts
+
+    def _searched_layouts(self, goal: Goal) -> list[CompiledLayout]:
+        """Search for layouts (steps 1 and 2 of `layouts_for`), and return them, ranked, with their versions."""
+        if goal.users is not None or goal.objective != LATENCY:
+            self._search_for_many(goal)  # 1
+        found_count = sum(len(search_result.candidates) for search_result in self._searches)
+        if not self._searched_fastest and (found_count < MANY_USERS.finalists or not goal.only_throughput):
+            self._searched_fastest = True  # 2
+            self._searches.insert(0, self._search(self._prepared, FASTEST))
+        return self._layouts_for(goal)
 
     def _with_free_replicas(self, goal: Goal) -> list[CompiledLayout]:
         """Return layouts for a number of users on as many replicas as needed, best first.
