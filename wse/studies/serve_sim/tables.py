@@ -199,9 +199,9 @@ def _purpose(result: ServeResult) -> str:
         text += f" of {plural(users, 'user')}"
     elif objective == LATENCY:
         text += f" of {plural(result.inputs.get('batch') or 1, 'user')} at a time"
-    if not _has_equal_lengths(result):
-        text += ", as if all requests had the mean lengths"
     text += f" (--objective {objective})"
+    if not _has_equal_lengths(result):
+        text += ", assuming that all requests have the mean lengths"
     return text if objective == LATENCY else f"{text}; `wse estimate` has --objective {LATENCY} as its default"
 
 
