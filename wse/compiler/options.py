@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, UnknownName
@@ -208,6 +208,16 @@ class Options:
     def batch(self) -> int:
         """Number of users whose next tokens a single decode pass generates."""
         return len(self.prompt_tokens)
+
+    def with_one_chunk(self, tokens: int) -> Options:
+        """Return the options with every prompt shortened to one chunk.
+
+        Memory and the sizes of all-reduces depend on the size of chunks, but not on their number.
+
+        Args:
+            tokens: Maximum number of tokens per chunk.
+        """
+        return replace(self, prompt_tokens=(min(tokens, max(self.prompt_tokens)),) * self.batch)
 
 
 def check_types(dtype: str, activations: str | None) -> None:

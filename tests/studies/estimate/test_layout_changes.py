@@ -25,14 +25,19 @@ def test_room_of_a_version_equals_that_of_its_program(users: int, context: int) 
     request = make_request(EstimateRequest, model="story", mesh="16x16", prompt_len=64, new_tokens=32, context=context)
     prepared = prepare_estimate(request)
     program, options, choice = compile_fastest(prepared, Breadth(finalists=1, margin=1.0, users=users)).candidates[0]
-    found = Version(prepared, options, choice)
-    changed = [*variants(found), *planned_for_more_users(found), *shorter_chunks(found), *longer_chunks(found)]
-    wider = [more_slots(found)]
+    original = Version(prepared, options, choice)
+    changed = [
+        *variants(original),
+        *planned_for_more_users(original),
+        *shorter_chunks(original),
+        *longer_chunks(original),
+    ]
+    wider = [more_slots(original)]
     for _ in range(5):
         wider.append(more_slots(wider[-1]))
     versions = [*changed, *wider]
     compiled = [recompiled(version) for version in versions]
     room = [0 if candidate is None else users_at(candidate.program, 96) for candidate in compiled]
     assert [users_that_fit(version, 96) for version in versions] == room
-    assert users_that_fit(found, 96) == users_at(program, 96) < max(room)
+    assert users_that_fit(original, 96) == users_at(program, 96) < max(room)
     assert not min(room)  # some version does not fit

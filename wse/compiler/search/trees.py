@@ -214,8 +214,7 @@ def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:
         layout: Division of the wafers into regions.
         choice: Compiler settings, including the rewrites and the size of prompt chunks.
     """
-    prompts = (min(choice.prefill_chunk, max(setup.options.prompt_tokens)),) * setup.options.batch
-    options = replace(setup.options_on(layout), prompt_tokens=prompts)
+    options = setup.options_on(layout).with_one_chunk(choice.prefill_chunk)
     return reduced_model(setup.spec, setup.wafer, setup.software, options, choice).compile_until("lower_ops")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from wse.compiler.choice import Choice
 from wse.compiler.options import Options
 from wse.compiler.search.reduced.representatives import reduced_model
@@ -83,8 +81,7 @@ def _fits(setup: TrialSetup, request: Options, choice: Choice) -> bool:
         request: The user's request. Its prompts are shortened to one chunk.
         choice: The settings, such as the chunk size.
     """
-    prompt = min(choice.prefill_chunk, max(request.prompt_tokens))
-    options = replace(request, prompt_tokens=(prompt,) * request.batch)
+    options = request.with_one_chunk(choice.prefill_chunk)
     try:
         needed_bytes = reduced_model(setup.spec, setup.wafer, setup.software, options, choice).allocate().needed_bytes()
     except DoesNotFit:

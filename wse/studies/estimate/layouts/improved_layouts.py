@@ -185,10 +185,10 @@ class _Improvement:
             guess = _guess(layout, self._versions.room(version), effect, min_ratio)
             if version not in self._versions and self.rank(guess) >= self.rank(best):
                 continue
-            compiled = self._versions.compiled(version, layout)
-            if compiled is not None:
-                self._versions.add_effect(change, Effect(layout, compiled))
-                best = min(best, compiled, key=self.rank)
+            new_layout = self._versions.compiled(version, layout)
+            if new_layout is not None:
+                self._versions.add_effect(change, Effect(layout, new_layout))
+                best = min(best, new_layout, key=self.rank)
         return best
 
     def _with_more_slots(self, layout: CompiledLayout, best: CompiledLayout) -> CompiledLayout:

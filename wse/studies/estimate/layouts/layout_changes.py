@@ -173,10 +173,6 @@ def _chunk_step(version: Version) -> int:
 
 
 def _reduced_model(version: Version) -> ReducedModel:
-    """Return the reduced model of a version, with prompts of one chunk.
-
-    Memory depends on the size of chunks, but not on their number.
-    """
+    """Return the reduced model of a version, with prompts of one chunk."""
     p, options, choice = version
-    prompts = (min(choice.prefill_chunk, max(options.prompt_tokens)),) * options.batch
-    return reduced_model(p.spec, p.wafer, p.software, replace(options, prompt_tokens=prompts), choice)
+    return reduced_model(p.spec, p.wafer, p.software, options.with_one_chunk(choice.prefill_chunk), choice)

@@ -53,11 +53,11 @@ def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tu
         candidate: The compiled layout from which the variants are derived.
     """
     _, options, choice = candidate
-    found = Version(prepared_estimate, options, choice)
-    room = {context: users_that_fit(found, context) for context in (found.tokens, options.context)}
+    original = Version(prepared_estimate, options, choice)
+    room = {context: users_that_fit(original, context) for context in (original.tokens, options.context)}
     variants = []
     for name, variant_choice in variant_choices(choice).items():
-        version = found._replace(choice=variant_choice)
+        version = original._replace(choice=variant_choice)
         if any(users_that_fit(version, context) > users for context, users in room.items()):
             variant = recompiled(version)
             if variant is not None:
@@ -86,8 +86,8 @@ Change = Callable[[Version], list[Version]]
 class Effect(NamedTuple):
     """A layout before and after a change."""
 
-    before: CompiledLayout
-    after: CompiledLayout
+    old_layout: CompiledLayout
+    new_layout: CompiledLayout
 
 
 class LayoutVersions:
@@ -163,7 +163,7 @@ class LayoutVersions:
 
     def add_effect(self, change: object, effect: Effect) -> None:
         """Record the effect of a change, which helps to guess the effect of similar changes."""
-        self._effects[change, *_similar_key(effect.before)].append(effect)
+        self._effects[change, *_similar_key(effect.old_layout)].append(effect)
 
     def effect(self, change: object, layout: CompiledLayout) -> Effect | None:
         """Return the latest effect of a change of a similar layout, or None if there is none.
@@ -179,11 +179,11 @@ class LayoutVersions:
         """
         chunk, slots = layout.choice.prefill_chunk, layout.deployment.slots
         for effect in reversed(self._effects[change, *_similar_key(layout)]):
-            before_chunk = effect.before.choice.prefill_chunk
+            old_chunk = effect.old_layout.choice.prefill_chunk
             if (
-                effect.before.deployment.slots in (slots, slots // 2)
-                and not (change is shorter_chunks and before_chunk < chunk)
-                and not (change is longer_chunks and before_chunk > chunk)
+                effect.old_layout.deployment.slots in (slots, slots // 2)
+                and not (change is shorter_chunks and old_chunk < chunk)
+                and not (change is longer_chunks and old_chunk > chunk)
             ):
                 return effect
         return None
