@@ -22,6 +22,7 @@ from wse.backends.execute.engine import Engine, chunk_of
 from wse.backends.execute.engine_part import EnginePart
 from wse.backends.fabric.model import Fabric
 from wse.backends.wavelet.phases.phase import phase_run
+from wse.compiler.lowering import sums
 from wse.compiler.options import MESH_GEMM
 from wse.compiler.pipeline import compile_choice
 from wse.errors import BadInput, WseBug
@@ -94,19 +95,27 @@ def test_bytes_that_cross_are_those_of_megatron_tensor_parallelism() -> None:
     assert run.costs[-1].cause("crossing") == pytest.approx(seconds * run.machine.clock_hz, abs=len(crossings))
 
 
+@pytest.mark.parametrize(
+    ("constants", "rounds"),
+    [({}, 1), ({"wafer_link_latency_s": 0.0}, 2), ({"wafer_link_latency_s": 0.0, "hop_cycles": 400}, 1)],
+    ids=["latency", "no latency", "long way to the edge"],
+)
 @pytest.mark.parametrize("wafers", [2, 3, 5])
-def test_sums_between_wafers_use_the_fastest_exchange(wafers: int) -> None:
-    """Without link latency, three or more wafers use two rounds of 1 / wafers of the bytes, else one round."""
-    spec = tiny_spec(hidden=60)
-    with_latency, without_latency = wafer(3, 3, 1 << 20), replace(wafer(3, 3, 1 << 20), wafer_link_latency_s=0.0)
-    found = []
-    for machine in (with_latency, without_latency):
-        program = compile_choice(spec, machine, SOFTWARE, replace(OPTIONS, wafers=wafers), CHOICE)
-        exchanges = between_wafers(program)
-        step = next(step for step in exchanges if step.site.rows == 3)
-        found.append([step.rounds, step.part, step.bytes])
-    in_parts = [2, -(-20 // wafers), 2 * 4 * -(-60 // wafers)]
-    assert found == [[1, 20, 240], in_parts if wafers > 2 else [1, 20, 240]]
+def test_sums_between_wafers_use_the_fastest_exchange(
+    wafers: int, constants: dict[str, float], rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rounds of 1 / wafers of the elements are used only if the pass is then faster than with one round."""
+    machine = replace(wafer(3, 3, 1 << 20), **constants)
+
+    def fastest_pass() -> tuple[float, list[int]]:
+        program = compile_choice(tiny_spec(hidden=60), machine, SOFTWARE, replace(OPTIONS, wafers=wafers), CHOICE)
+        step = next(step for step in between_wafers(program) if step.site.rows == 3)
+        return Fabric(program, machine, SOFTWARE).decode_cost(9).by_cause.sum(), [step.rounds, step.part, step.bytes]
+
+    cycles, exchange = fastest_pass()
+    assert exchange == ([1, 20, 240] if rounds == 1 else [2, -(-20 // wafers), 2 * 4 * -(-60 // wafers)])
+    monkeypatch.setattr(sums, "_exchange_cycles", lambda c, element_bytes, tried, *rest: tried == rounds)
+    assert fastest_pass()[0] > cycles
 
 
 def test_words_of_sums_in_two_rounds_are_counted() -> None:

@@ -14,7 +14,7 @@ from wse.reports.terminal_table import print_table
 from wse.studies.options import known_names
 from wse.studies.sweep.plot import check_axis, figure_of
 from wse.studies.sweep.row import JournalEntry
-from wse.studies.sweep.shown import SHORT, SweepView, check_columns, shown_rows
+from wse.studies.sweep.shown import SHORT, SweepView, best_values, check_columns, shown_rows
 from wse.studies.sweep.table import write_table
 from wse.studies.sweep.tables import rows_table
 
@@ -83,7 +83,7 @@ def test_printed_table_marks_the_best_and_cuts_nothing(width: int) -> None:
     stream = io.StringIO()
     console = console_on(stream)
     console.width = width
-    print_table(console, rows_table(rows, tuple(SHORT), 9))
+    print_table(console, rows_table(rows, tuple(SHORT), 9, {}))
     printed = stream.getvalue()
     assert "950*" in printed
     assert "too\\nlarge" in " ".join(printed.split())
@@ -91,6 +91,14 @@ def test_printed_table_marks_the_best_and_cuts_nothing(width: int) -> None:
     assert "…" not in printed
     heading = next(line for line in printed.splitlines() if "batch" in line)
     assert ("type" in heading) == (width > 40) == ("omitted" not in printed)
+
+
+def test_best_value_of_a_row_that_is_not_printed_is_not_marked() -> None:
+    view = SweepView(top=2)
+    table = rows_table(shown_rows(GRID, ENTRIES, view), view.columns, 4, best_values(GRID, ENTRIES, view.columns))
+    best = {column.key: column.best for column in table.columns}
+    assert (best["value user"], best["value ttft"]) == ("largest", "")
+    assert table.footer[-1][1].endswith("The best TTFT is among them: give --sort ttft")
 
 
 def test_plot_has_a_line_for_each_setting_of_the_other_axes() -> None:
@@ -121,10 +129,10 @@ def test_column_that_equals_an_axis_is_shown_once() -> None:
     rows = shown_rows(
         axes(wafers=2), [JournalEntry(setting=at, row=report) for at, report in enumerate(REPORTS[:2])], SweepView()
     )
-    assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 1
+    assert [column.title for column in rows_table(rows, tuple(SHORT), 2, {}).columns].count("wafers") == 1
     other = JournalEntry(setting=1, row=REPORTS[2])  # 2 wafers were requested but the estimate needs 4
     rows = shown_rows(axes(wafers=2), [JournalEntry(setting=0, row=REPORTS[0]), other], SweepView())
-    assert [column.title for column in rows_table(rows, tuple(SHORT), 2).columns].count("wafers") == 2
+    assert [column.title for column in rows_table(rows, tuple(SHORT), 2, {}).columns].count("wafers") == 2
     with pytest.raises(UnknownName, match=r"unknown column 'nope': known: .*\busers, wafers$"):
         check_columns(SweepView(columns=("nope",)), axes(wafers=2), REPORTS[0])
 

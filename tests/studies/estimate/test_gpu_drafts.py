@@ -132,6 +132,7 @@ def test_draft_head_needs_room_for_its_layer_only() -> None:
     assert memory.draft_bytes == pytest.approx(11.5e9, rel=0.01)
     with_head = estimate(**LONG, draft="0.7")
     assert with_head.drafts.max_users < with_head.serving.max_users == estimate(**LONG).serving.max_users
+    assert max(row.users for row in with_head.batches) == with_head.drafts.max_users
 
 
 def test_draft_model_that_does_not_fit_needs_more_gpus() -> None:

@@ -13,7 +13,6 @@ from wse.compiler.lowering.phase.block_steps import Operand
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.errors import BadInput
-from wse.hardware.spec import WaferSpec
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.program.line_patterns import cached_pattern
 from wse.program.steps import COLUMNS, ROWS
@@ -174,8 +173,9 @@ def all_reduce_of_wafers(
 
     1. On each wafer, combine the values of each row on one PE.
     2. Combine the results of the wafers over the links between wafers. Every wafer sends its whole
-       result to all other wafers in one round. For sums, two rounds are used if that is faster:
-       each wafer adds up one part of the result and then sends this part to all other wafers.
+       result to all other wafers in one round. For sums, two rounds are used if that is faster,
+       including the hops to the edges of the wafers: each wafer adds up one part of the result and
+       then sends this part to all other wafers.
     3. Multicast the result along the rows of each wafer.
 
     Args:
@@ -197,11 +197,13 @@ def all_reduce_of_wafers(
     # 2. Combine between wafers.
     combined_buffer = c.temp(f"of_all_wafers_{view}", at.buffer.elements, view, "buffers")
     element_bytes = ELEMENT_BYTES[c.options.element_type(view)]
-    part, rounds, payload = elements, 1, _times(unpadded_elements, element_bytes)
+    rounds, part, payload = 1, elements, _times(unpadded_elements, element_bytes)
     if arrival == Arrival.ADD and teams == 1 and isinstance(unpadded_elements, int) and isinstance(elements, int):
-        in_parts = 2 * ceil_div(unpadded_elements, wafers) * element_bytes
-        if _link_s(c.wafer, 2, in_parts, wafers) < _link_s(c.wafer, 1, unpadded_elements * element_bytes, wafers):
-            part, rounds, payload = ceil_div(elements, wafers), 2, in_parts
+        one_round = (1, elements, unpadded_elements * element_bytes)
+        two_rounds = (2, ceil_div(elements, wafers), 2 * ceil_div(unpadded_elements, wafers) * element_bytes)
+        rounds, part, payload = min(
+            one_round, two_rounds, key=lambda exchange: _exchange_cycles(c, element_bytes, *exchange)
+        )
     pattern = c.patterns.get(wafer_all_reduce, cols, rows, wafers, place, arrival, teams)
     messages: dict[str, Any] = {"round_count": rounds, "latencies": rounds, "part": part}
     cross_wafers(
@@ -284,16 +286,26 @@ def cross_wafers(
     )
 
 
-def _link_s(wafer: WaferSpec, rounds: int, payload_bytes: int, wafers: int) -> float:
-    """Return the seconds that a wafer needs to send bytes to every other wafer.
+def _exchange_cycles(c: Context, element_bytes: int, rounds: int, elements: int, payload_bytes: int) -> float:
+    """Estimate the cycles in which each wafer of a region sends values to all others and adds theirs.
+
+    The terms are those of `wse.backends.fabric.transfer_cost`. In each round, a message crosses two
+    ramps, a link between wafers, and as many hops as a wafer has columns: from its column to the
+    east edge of one wafer, and from the west edge of the other wafer to the same column.
 
     Args:
-        wafer: Wafer, with the latency and the bandwidth of its link.
-        rounds: Number of communication rounds, each costing one link latency.
-        payload_bytes: Number of bytes sent to each other wafer.
-        wafers: Number of wafers.
+        c: Context of the phase being lowered.
+        element_bytes: Size of an element.
+        rounds: Number of messages that a wafer sends to another, one after another.
+        elements: Number of elements per message.
+        payload_bytes: Number of bytes sent to each other wafer in all rounds.
     """
-    return rounds * wafer.wafer_link_latency_s + (wafers - 1) * payload_bytes / wafer.wafer_link_bytes_per_s
+    wafer, peers = c.wafer, c.cut.span - 1
+    hops = rounds * (wafer.mesh_cols * wafer.hop_cycles + 2 * wafer.ramp_cycles + 1)
+    stream = peers * rounds * ceil_div(elements * element_bytes, WORD_BYTES) / wafer.stream_words_per_cycle
+    add = (peers + 1) * c.costs.vector(elements, c.costs.acc)
+    link_s = rounds * wafer.wafer_link_latency_s + peers * payload_bytes / wafer.wafer_link_bytes_per_s
+    return hops + stream + add + link_s * wafer.clock_hz
 
 
 def _times(number: int | SymNumber, factor: int) -> int | SymNumber:

@@ -1,18 +1,24 @@
 """Ranges of the figures of a serving simulation.
 
-The simulation runs once, with the stated constants. Each sample scales its figures by the ratio of
-two operating points at the mean number of requests in flight: with the sampled and with the stated
-constants. If the arrival rate depends on the speed of the machine (a constant number of users, or a
-load relative to the capacity), this is nearly exact, because all times of the simulation scale
-together. If the rate is given, the throughput of a sample is that of the arrivals, unless the
-machine of the sample is overloaded. Then a queue grows for as long as requests arrive, and the wait
-in it is added to TTFT. Queues of samples that are slower than stated, but not overloaded, are not
-modelled. On GPUs, a sample multiplies all times by the same ratio.
+Each sample of the uncertain constants makes the times of the machine longer or shorter. How this
+changes a figure depends on the arrivals:
+
+- If their rate depends on the speed of the machine (a constant number of users, or a load relative
+  to the capacity), all times of the simulation scale together. A figure is multiplied by the ratio
+  of two operating points at the mean number of requests in flight: with the sampled and with the
+  stated constants. This is nearly exact.
+- If their rate is given, a machine whose times are r times as long has r times the load. Its times
+  are r times those of the stated machine at r times the rate, so that case is simulated for the
+  samples at both ends of the interval. Figures of other samples are interpolated.
+
+On GPUs, a sample multiplies all times by the same ratio.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -35,13 +41,10 @@ from wse.studies.estimate.ranges.sampled_figures import (
 from wse.studies.serve_sim.machines.machine import ServingMachine
 from wse.studies.serve_sim.result import ServedResult
 
-ARRIVED_SHARES: Final = {"mean": 0.5, "p50": 0.5, "p99": 0.99}
-"""Time of arrival of the request with a given statistic of TTFT, as a fraction of the makespan.
-
-A queue is assumed to grow steadily, so later requests wait longer. A request that arrives after t
-seconds of overload waits t (1 / throughput - 1) seconds, where the throughput is relative to the
-arrivals.
-"""
+FIGURES: Final = {"served.tokens_per_s": "tokens_per_s"} | {
+    f"served.all.{kind}.{statistic}": f"{kind}_s" for kind in ("ttft", "tpot") for statistic in ("mean", "p50", "p99")
+}
+"""Path of each simulated figure with an interval, and the name of its quantity in an operating point."""
 
 
 class ServiceRanges(NamedTuple):
@@ -58,8 +61,21 @@ class ServiceRanges(NamedTuple):
     overloaded_share: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenRate:
+    """Arrivals at a rate that does not depend on the speed of the machine.
+
+    Attributes:
+        load: Arrival rate divided by the capacity with the stated constants.
+        served_at: Function that simulates the stated machine at a multiple of the rate.
+    """
+
+    load: float
+    served_at: Callable[[float], ServedResult]
+
+
 def ranges_of_service(
-    served_result: ServedResult, decode: ServingMachine, *, in_flight: float, given_load: float | None
+    served_result: ServedResult, decode: ServingMachine, *, in_flight: float, given_rate: GivenRate | None
 ) -> ServiceRanges | None:
     """Return the 90 % intervals of the main figures of a simulated service.
 
@@ -67,8 +83,7 @@ def ranges_of_service(
         served_result: Latencies, throughput, cost and energy of the simulation.
         decode: One replica of the machine that generates tokens.
         in_flight: Mean number of requests in flight on a replica.
-        given_load: Arrival rate divided by capacity, below 1. None if the arrival rate depends on
-            the machine's speed.
+        given_rate: The arrivals; None if their rate depends on the machine's speed.
 
     Returns:
         The intervals. None if no request fits, or if the uncertainty of the machine is unknown.
@@ -79,36 +94,67 @@ def ranges_of_service(
         ratios = {"ttft_s": time_ratios, "tpot_s": time_ratios, "tokens_per_s": 1 / time_ratios}
         names = gpu_price_and_power(deployment.server.gpu.name)
     elif isinstance(deployment, WaferDeployment) and decode.uncertainty is not None and deployment.max_concurrency:
-        # Requests that arrive at a given rate wait in a queue, which is added below.
-        in_machine = in_flight if given_load is None else min(in_flight, deployment.max_concurrency)
+        # Requests that arrive at a given rate wait outside the machine if it has no room.
+        in_machine = in_flight if given_rate is None else min(in_flight, deployment.max_concurrency)
         ratios = _wafer_ratios(decode.uncertainty, deployment, in_machine)
         names = PRICE, POWER
     else:
         return None
-    throughput, overloaded_share = ratios["tokens_per_s"], None
-    queue_growth = np.zeros(SAMPLES)  # seconds of wait per second of arrivals
-    if given_load is not None:
-        overloaded_share = float(np.mean(throughput < given_load))
-        throughput = np.minimum(1.0, throughput / given_load)
-        queue_growth = 1 / throughput - 1
-    waits = served_result.all
-    figures = {"served.tokens_per_s": (served_result.tokens_per_s, served_result.tokens_per_s * throughput)}
-    for name, arrived_share in ARRIVED_SHARES.items():
-        ttft_s = getattr(waits.ttft, name)
-        queue_s = arrived_share * served_result.makespan_s * queue_growth
-        figures[f"served.all.ttft.{name}"] = ttft_s, ttft_s * ratios["ttft_s"] + queue_s
-        if waits.tpot is not None and "tpot_s" in ratios:
-            tpot_s = getattr(waits.tpot, name)
-            figures[f"served.all.tpot.{name}"] = tpot_s, tpot_s * ratios["tpot_s"]
+    figures, overloaded_share = _figures(served_result), None
+    scaled = {path: np.full(SAMPLES, value) for path, value in figures.items()}
+    if given_rate is not None:
+        rate_multiples = 1 / ratios["tokens_per_s"]
+        overloaded_share = float(np.mean(rate_multiples * given_rate.load > 1))
+        scaled = _at_rates(rate_multiples, served_result, given_rate.served_at)
+    samples = {path: scaled[path] * ratios[FIGURES[path]] for path in figures if FIGURES[path] in ratios}
     for path, amount, machine_amount, name in (
         ("served.usd_per_million_tokens", served_result.usd_per_million_tokens, decode.usd_per_hour, names[0]),
         ("served.joules_per_token", served_result.joules_per_token, decode.power_w, names[1]),
     ):
         if amount is not None and machine_amount is not None:
-            sampled = values_at(machine_amount, probabilities_of(name, SAMPLES, SEED)) / machine_amount.value
-            figures[path] = amount.value, amount.value * sampled / throughput
-    intervals = {path: range_of(value, samples) for path, (value, samples) in figures.items()}
+            amounts = values_at(machine_amount, probabilities_of(name, SAMPLES, SEED)) / machine_amount.value
+            figures[path] = amount.value
+            samples[path] = amount.value * amounts * served_result.tokens_per_s / samples["served.tokens_per_s"]
+    intervals = {path: range_of(figures[path], sampled) for path, sampled in samples.items()}
     return ServiceRanges(intervals=intervals, overloaded_share=overloaded_share)
+
+
+def _figures(served_result: ServedResult) -> dict[str, float]:
+    """Return the simulated figures that have intervals, by path; without TPOT if nothing is decoded."""
+    return {
+        path: attrgetter(path.removeprefix("served."))(served_result)
+        for path, quantity in FIGURES.items()
+        if quantity != "tpot_s" or served_result.all.tpot is not None
+    }
+
+
+def _at_rates(
+    rate_multiples: F64, served_result: ServedResult, served_at: Callable[[float], ServedResult]
+) -> dict[str, F64]:
+    """Return the figures of the stated machine at multiples of the simulated arrival rate.
+
+    The service is simulated at both ends of the interval that contains most of the multiples.
+    Between the simulated rates, the logarithm of a figure is interpolated. Beyond them, the figure
+    is that of the end.
+
+    Args:
+        rate_multiples: float64 ``[SAMPLES]``, arrival rates relative to the simulated rate.
+        served_result: Figures of the simulated service.
+        served_at: Function that simulates the service at a multiple of the rate.
+
+    Returns:
+        For each path of a figure, its values, float64 ``[SAMPLES]``.
+    """
+    ends = range_of(1.0, rate_multiples)
+    simulated = {1.0: served_result} | {multiple: served_at(multiple) for multiple in {ends.low, ends.high} - {1.0}}
+    multiples = sorted(simulated)
+    columns = {
+        path: [_figures(simulated[multiple])[path] for multiple in multiples] for path in _figures(served_result)
+    }
+    return {
+        path: np.exp(np.interp(np.log(rate_multiples), np.log(multiples), np.log(column)))
+        for path, column in columns.items()
+    }
 
 
 def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flight: float) -> dict[str, F64]:

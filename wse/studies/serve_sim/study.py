@@ -7,9 +7,10 @@ because their number is finite.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.operating_point import operating_point
@@ -27,13 +28,14 @@ from wse.studies.serve_sim.machines.machine import ServingMachine, check_room, m
 from wse.studies.serve_sim.machines.wafers import wafer_machine
 from wse.studies.serve_sim.prefill_machine import Placement, prefill_errors
 from wse.studies.serve_sim.prepare import PreparedServe, prepare_serve
-from wse.studies.serve_sim.ranges import ranges_of_service
+from wse.studies.serve_sim.ranges import GivenRate, ranges_of_service
 from wse.studies.serve_sim.request import ServeRequest
-from wse.studies.serve_sim.result import STABLE_LOAD, LoadResult, RequestsResult, ServeResult
+from wse.studies.serve_sim.result import STABLE_LOAD, LoadResult, RequestsResult, ServedResult, ServeResult
 from wse.studies.serve_sim.served import served_result
 from wse.studies.serve_sim.simulators import Simulate, simulator
 
-SERVED: Final = "requests"
+SERVED, INTERVALS = "requests", "intervals"
+"""Activities in reports of progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,6 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     if is_stable or arrives_at_once or prepared_serve.has_times:
         outcome = simulate(workload, on_done=lambda done_count, count: on_progress(done_count, count, SERVED))
         rate = len(workload) / outcome.makespan_s if is_closed_loop else rate
-    on_progress(total, total, "")
     result = ServeResult(
         inputs=inputs(prepared_serve, decode, max_users, replicas),
         replicas=replicas,
@@ -117,8 +118,10 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         ),
         served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
     )
-    if outcome is not None:
-        result = _with_ranges(result, prepared_serve, outcome, decode)
+    if outcome is not None and result.reads_whole_prompts:
+        watched = partial(simulate, on_done=lambda done_count, count: on_progress(done_count, count, INTERVALS))
+        result = _with_ranges(result, prepared_serve, outcome, decode, max_users, watched)
+    on_progress(total, total, "")
     return Service(result=result, outcome=outcome)
 
 
@@ -144,32 +147,40 @@ def _requests_result(prepared_serve: PreparedServe, workload: Workload, rate: fl
 
 
 def _with_ranges(
-    result: ServeResult, prepared_serve: PreparedServe, outcome: SimulationOutcome, decode: ServingMachine
+    result: ServeResult,
+    prepared_serve: PreparedServe,
+    outcome: SimulationOutcome,
+    decode: ServingMachine,
+    max_users: int,
+    simulate: Callable[[Workload], SimulationOutcome],
 ) -> ServeResult:
     """Add 90 % intervals to the result of a simulated service, if the machine has them.
-
-    There are none with a separate machine for prompts or with a prefix cache
-    (`ServeResult.reads_whole_prompts`).
 
     Args:
         result: The result without intervals.
         prepared_serve: The serving request.
         outcome: The times of all requests.
-        decode: One replica.
+        decode: One replica, which also reads the prompts.
+        max_users: Maximum number of concurrent users per replica.
+        simulate: Function that simulates the service with other arrival times.
     """
-    if result.served is None or not result.reads_whole_prompts:
+    if result.served is None:
         return result
+
+    def served_at(rate_multiple: float) -> ServedResult:
+        """Simulate the service at a multiple of the arrival rate."""
+        workload = outcome.workload.at_rate(rate_multiple * outcome.workload.rate_per_s)
+        return served_result(prepared_serve, simulate(workload), decode, None, max_users)
+
     has_rate = prepared_serve.has_times or prepared_serve.request.traffic.rate is not None
-    ranges = ranges_of_service(
-        result.served,
-        decode,
-        in_flight=outcome.little[0] / result.replicas,
-        given_load=result.load.offered if result.load.stable and has_rate else None,
-    )
+    load = result.load.offered if has_rate else None
+    given_rate = None if load is None else GivenRate(load=load, served_at=served_at)
+    in_flight = outcome.little[0] / result.replicas
+    ranges = ranges_of_service(result.served, decode, in_flight=in_flight, given_rate=given_rate)
     if ranges is None:
         return result
-    load = replace(result.load, overloaded_share=ranges.overloaded_share)
-    return replace(result, load=load, ranges=ranges.intervals)
+    load_result = replace(result.load, overloaded_share=ranges.overloaded_share)
+    return replace(result, load=load_result, ranges=ranges.intervals)
 
 
 def _trace_fields(prepared_serve: PreparedServe) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +33,7 @@ class SweepResult(Result):
     settings_per_s: Annotated[float, Doc("Settings finished per second.", "1/s")]
     columns: Annotated[tuple[str, ...], Doc("Columns that are printed in addition to the axes. The table has more.")]
     rows: Annotated[tuple[SweepRow, ...], Doc("Printed settings, sorted. The table has all settings.")]
+    best: Annotated[Mapping[str, float], Doc("Best value of each printed column over all settings.")]
     prices: Annotated[tuple[str, ...], Doc("Prices per hour that costs are based on, each with its range and source.")]
     png: Annotated[str | None, Doc("Path of the plot.")] = None
 
@@ -53,7 +55,7 @@ class SweepResult(Result):
             rows.append(("no answer", f"{plural(self.settings_failed, 'setting')}: see the column error"))
         rows += [("look at it", f"wse explore {shlex.quote(self.table)}")] if self.table.endswith(CSV) else []
         rows += [] if self.png is None else [("picture", self.png)]
-        return rows_table(self.rows, self.columns, self.settings, self.prices), pair_table(rows, "Sweep")
+        return rows_table(self.rows, self.columns, self.settings, self.best, self.prices), pair_table(rows, "Sweep")
 
     def frame(self) -> Frame:
         """Return all rows and columns of the table as a pandas DataFrame.

@@ -170,6 +170,24 @@ def shown_rows(grid: Grid, entries: Iterable[JournalEntry], view: SweepView) -> 
     return tuple(row for _, _, row in heapq.nsmallest(view.top, rows, key=lambda keyed_row: keyed_row[:2]))
 
 
+def best_values(grid: Grid, entries: Iterable[JournalEntry], columns: Iterable[str]) -> dict[str, float]:
+    """Return the best value of each column over all settings, printed or not.
+
+    Args:
+        grid: Axes of the sweep, whose combinations are the settings.
+        entries: The results of all settings.
+        columns: Printed columns. Those without a best value are left out.
+    """
+    kinds = {name: SHORT[name].best for name in columns if name in SHORT and SHORT[name].best}
+    best: dict[str, float] = {}
+    for entry in entries:
+        for name, kind in kinds.items():
+            value = value_in(grid, entry, name)
+            if isinstance(value, int | float):
+                best[name] = (max if kind == "largest" else min)(value, best.get(name, value))
+    return best
+
+
 def varied_axes(grid: Grid) -> list[str]:
     """Return the names of the axes with several values."""
     return [axis.name for axis in grid.axes if len(axis.values) > 1]

@@ -26,7 +26,7 @@ from wse.studies.sweep.plot import check_axis, figure_of
 from wse.studies.sweep.request import Picture
 from wse.studies.sweep.result import SweepResult
 from wse.studies.sweep.row import JournalEntry, SettingOutcome, estimate_setting, failed_outcome
-from wse.studies.sweep.shown import SweepView, check_columns, check_view, prices_of, shown_rows
+from wse.studies.sweep.shown import SweepView, best_values, check_columns, check_view, prices_of, shown_rows
 from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.engine_pool import Outputs, Pool, engine_pool
 from wse.studies.workers.pool import KilledItem, Queue, Task
@@ -117,6 +117,7 @@ def sweep(
         totals = _finish(grid, journal, pool, view, on_progress)  # 2
         write_table(grid, journal.entries, table, every_column=every_column)  # 3
         rows, prices = shown_rows(grid, journal.entries(), view), prices_of(journal.entries())
+        best = best_values(grid, journal.entries(), view.columns)
         if picture is not None and axis is not None:
             from wse.reports.figure import png_of
 
@@ -134,6 +135,7 @@ def sweep(
         settings_per_s=(len(grid) - totals.before) / wall_s,
         columns=view.columns,
         rows=rows,
+        best=best,
         prices=prices,
         png=None if picture is None else str(picture.path),
     )

@@ -18,7 +18,11 @@ _MAX_PRICES: Final = 3
 
 
 def rows_table(
-    rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str] = ()
+    rows: Sequence[SweepRow],
+    shown_columns: Sequence[str],
+    settings: int,
+    best: Mapping[str, float],
+    prices: Sequence[str] = (),
 ) -> Table:
     """Build the printed table of a sweep, with prices and errors in the footer.
 
@@ -26,6 +30,7 @@ def rows_table(
         rows: The settings to print, with their values.
         shown_columns: Columns in addition to the axes.
         settings: Total number of settings of the sweep.
+        best: Best value of each column over all settings. It is marked if its row is printed.
         prices: Prices on which costs are based, as strings.
     """
     cells = [{**row.setting, **{f"value {key}": value for key, value in row.values.items()}} for row in rows]
@@ -43,12 +48,20 @@ def rows_table(
     if with_interval:
         place = next((i + 1 for i, c in enumerate(columns) if c.key == "value user"), len(columns))
         columns.insert(place, _INTERVAL_COLUMN)
+    keys = {column.key for column in columns}
+    best_of_others = [
+        name
+        for name, value in best.items()
+        if f"value {name}" in keys and value not in (row.values.get(name) for row in rows)
+    ]
+    unmarked_keys = {f"value {name}" for name in best_of_others}
+    columns = [replace(column, best="") if column.key in unmarked_keys else column for column in columns]
     return Table(
         columns=tuple(columns),
         rows=cells,
         title="Settings",
         note=lengths,
-        footer=[*_footer(rows, shown_columns, settings, prices)],
+        footer=[*_footer(rows, shown_columns, settings, best_of_others, prices)],
     )
 
 
@@ -107,13 +120,18 @@ def _is_time(name: str) -> bool:
 
 
 def _footer(
-    rows: Sequence[SweepRow], shown_columns: Sequence[str], settings: int, prices: Sequence[str]
+    rows: Sequence[SweepRow],
+    shown_columns: Sequence[str],
+    settings: int,
+    best_of_others: Sequence[str],
+    prices: Sequence[str],
 ) -> Iterator[tuple[str, str]]:
+    """Return explanations of columns, prices and errors, and which best values are not printed."""
     if any(name in SHORT for name in shown_columns):
         docs = [f"{SHORT[n].title}: {SHORT[n].doc}" for n in shown_columns if n in ("user", "throughput", "cost")]
         if set(shown_columns) >= set(INTERVAL):
             docs.append(f"{_INTERVAL_COLUMN.title}: interval of tok/s/user")
-        yield "*", "; ".join(["the best of a column", *docs])
+        yield "*", "; ".join(["the best of a column over all settings", *docs])
         yield "layouts", "chosen for each row separately, so a slower machine can be better in one column"
     if "cost" in shown_columns:
         for price in prices[:_MAX_PRICES]:
@@ -126,4 +144,9 @@ def _footer(
     if len(errors) > 3:
         yield "no answer", f"{len(errors) - 3} other reasons in the column error"
     if len(rows) < settings:
-        yield "...", f"{plural(settings - len(rows), 'more setting')} in the table; --top N shows more"
+        text = f"{plural(settings - len(rows), 'more setting')} in the table; --top N shows more"
+        if best_of_others:
+            titles = ", ".join(SHORT[name].title for name in best_of_others)
+            text += f". The best {titles} {'is' if len(best_of_others) == 1 else 'are'} among them: give --sort "
+            text += " or ".join(best_of_others)
+        yield "...", text

@@ -125,8 +125,7 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
         links = request.links(prepared_estimate.wafer)
         links = links if base.serving.objective == LATENCY or request.links_are_given else links[:1]
     strategies = [strategy(trial.layout.mapping) for trial in trials]
-    crosses_in_layers = any(mapping.spans_wafers or mapping.experts_apart for mapping in strategies)
-    depends_on_link = len(trials) > 1 and crosses_in_layers
+    depends_on_link = any(mapping.spans_wafers or mapping.experts_apart for mapping in strategies)
     rows, machines, samples = [], [], []
     for link in links:
         linked = with_link(prepared_estimate, link)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from wse.hardware.number import SourcedNumber
 from wse.models.tensors.model_tensors import parameter_count
@@ -128,6 +128,9 @@ def _used_experts(prepared_estimate: PreparedGpuEstimate) -> float | None:
 def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
     """Return the best number of draft tokens for each user count in the estimate.
 
+    The draft needs memory, so fewer users may fit than without it. The maximum number that fits
+    then replaces all larger numbers.
+
     Returns:
         One record per user count; None if no speculative decoding is requested or nothing is
         decoded.
@@ -135,10 +138,12 @@ def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult)
     if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return None
     drafter, gains = GpuDrafter(prepared=prepared_estimate), list[GpuDraftGain]()
-    for point in serving.points:
-        users = UsersOfDrafts(drafter=drafter, users=point.users, replicas=prepared_estimate.replicas)
+    deployment, replicas = prepared_estimate.deployment, prepared_estimate.replicas
+    room = replicas * replace(deployment, server=prepared_estimate.server).max_concurrency
+    for count in sorted({min(point.users, room) for point in serving.points}):
+        users = UsersOfDrafts(drafter=drafter, users=count, replicas=replicas)
         draft_tokens, gain = users.best_row(prepared_estimate.acceptance.curve)
-        gains.append(GpuDraftGain(users=point.users, draft_tokens=draft_tokens, draft_speed_up=gain))
+        gains.append(GpuDraftGain(users=count, draft_tokens=draft_tokens, draft_speed_up=gain))
     return tuple(gains)
 
 
