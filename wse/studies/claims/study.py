@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput
-from wse.files import read_toml
 from wse.reports.output_file import output_path, picture_path, write_output
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.page import image_of, write_page
-from wse.studies.claims.result import Claim, ClaimsResult, Curves, Finding, claim_result
+from wse.studies.claims.result import Claim, ClaimsResult, Curves, Finding, claim_result, claim_tables
 from wse.studies.claims.topics import chains, gpus, links, memory, queues, residency
 
-CLAIMS_FILE: Final = Path(__file__).parents[2] / "data" / "claims.toml"
-"""Texts, sources and commands of the claims, in the order of their numbers."""
 DECIDERS: Final[dict[str, Callable[[Laboratory], Finding]]] = {
     function.__name__: function
     for function in (
@@ -42,8 +39,15 @@ DECIDERS: Final[dict[str, Callable[[Laboratory], Finding]]] = {
 }
 """Functions that decide the claims, by the name under which the file refers to them."""
 CLAIMS: Final = tuple(
-    Claim(number=number, **{**claim, "decide": DECIDERS[claim["decide"]]})
-    for number, claim in enumerate(read_toml(CLAIMS_FILE, BadInput)["claims"], 1)
+    Claim(
+        number=number,
+        text=table["text"],
+        source=table["source"],
+        command=table["command"],
+        decide=DECIDERS[name],
+        is_drawn="curves" in table,
+    )
+    for number, (name, table) in enumerate(claim_tables().items(), 1)
 )
 
 
