@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import configuration_of
+from wse.studies.validate.measured.words import row_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,21 @@ def require(value: T | None, reason: str) -> T:
     if value is None:
         raise Declined(reason)
     return value
+
+
+def decline_words(section: str, text: str) -> None:
+    """Decline a measurement whose text contains words of a section of the file of words.
+
+    Args:
+        section: Section of `wse.studies.validate.measured.words.WORDS_FILE` with reasons.
+        text: Text of the measurement, such as its metric.
+
+    Raises:
+        Declined: The text contains such words.
+    """
+    row = row_in(section, text)
+    if row is not None:
+        raise Declined(row["reason"])
 
 
 def stated_configuration(m: Measurement) -> str:
