@@ -13,7 +13,7 @@ from wse.studies.validate.kernel_model.step_time import LayerTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.measured.words import row_in, rows_of
-from wse.studies.validate.predictors.prediction import Declined, Prediction, require
+from wse.studies.validate.predictors.prediction import Declined, Prediction, decline_words, require
 
 PHASES: Final = ("attention-phase", "ffn-phase")
 _STEPS: Final = {step.name: step for step in (*ATTENTION, *FEED_FORWARD)}
@@ -26,7 +26,6 @@ _CONDITION: Final = re.compile(
     re.IGNORECASE,
 )
 _LAYERS: Final = re.compile(r"\b([0-9]+) layers\b", re.IGNORECASE)
-_OTHER_KERNEL: Final = re.compile(r"\bfused\b|\bvariant\b|fusion", re.IGNORECASE)
 _PASS: Final = re.compile(r"\bpass:|\binside softmax\b", re.IGNORECASE)
 
 Part = tuple[str, str]
@@ -45,8 +44,7 @@ def predict(m: Measurement) -> Prediction | None:
     metric = m.text("metric")
     if m.text("phase") not in PHASES or _PASS.search(metric):
         return None
-    if _OTHER_KERNEL.search(metric):
-        raise Declined("another variant of the kernel, whose operations are not described")
+    decline_words("declined_phases_of_layers", m)
     added_parts, subtracted_parts = _parts_of_metric(metric)
     steps, run = timed_run(m)
     names = {name for name, _ in added_parts | subtracted_parts}

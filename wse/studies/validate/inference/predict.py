@@ -58,5 +58,5 @@ def predict(m: Measurement) -> Prediction | None:
         return prediction
     if on_simulator(m):
         raise Declined(SIMULATOR)
-    decline_words("declined_inference", f"{m.text('phase')}: {m.text('metric')}")
+    decline_words("declined_inference", m)
     raise Declined(f"not modelled: {m.text('phase')}")

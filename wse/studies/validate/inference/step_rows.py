@@ -64,7 +64,7 @@ def predict(m: Measurement) -> Prediction | None:
     metric, phase = m.text("metric"), m.text("phase")
     if phase not in _PHASES or (phase == "allreduce" and not _PADDED.search(m.text("settings"))):
         return None
-    decline_words("declined_decode_steps", metric)
+    decline_words("declined_decode_steps", m)
     steps, run = timed_run(m)
     if (_is_forced(m) or _FRAMES.search(metric) or _ANY_FORCED.search(metric)) and not run.states_stages:
         raise Declined("the row does not state into how many stages the model is divided")

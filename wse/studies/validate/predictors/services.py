@@ -112,7 +112,7 @@ def service_request(m: Measurement) -> ServiceRequest | None:
     wafer, metric = wafer_of(m), m.text("metric").strip()
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
         return None
-    decline_words("declined_services", metric)
+    decline_words("declined_services", m)
     if metric not in METRICS:
         raise Declined(
             "a property of a machine or a model, or a count for a number of users that the row does not state"
