@@ -100,7 +100,7 @@ class Claim:
 @cache
 def claim_tables() -> dict[str, dict[str, Any]]:
     """Return the tables of `CLAIMS_FILE`, keyed by the name of the function that decides the claim."""
-    return {table["decide"]: table for table in read_toml(CLAIMS_FILE, BadInput)["claims"]}
+    return {table["decide"].partition(".")[2]: table for table in read_toml(CLAIMS_FILE, BadInput)["claims"]}
 
 
 class _TextFormatter(string.Formatter):
