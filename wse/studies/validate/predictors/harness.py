@@ -87,7 +87,7 @@ def _decode_fabric(grid: Grid, model: ModelSpec, context: int, dtype: str, costs
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    return Fabric(_compile_layers(DECODE, grid, model, context, dtype), grid.wafer, costs)
+    return Fabric(_compile(DECODE, grid, model, context, dtype), grid.wafer, costs)
 
 
 @cache
@@ -101,29 +101,13 @@ def prefill_layer_cycles(grid: Grid, model: ModelSpec, tokens: int, dtype: str, 
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    program = _compile_layers(PREFILL, grid, replace(model, layers=model.layers[:1]), tokens, dtype)
+    program = _compile(PREFILL, grid, replace(model, layers=model.layers[:1]), tokens, dtype)
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
 def layers_fit(phase: str, grid: Grid, model: ModelSpec, tokens: int, dtype: str) -> bool:
-    """Return whether all layers of a model fit in SRAM. Arguments are those of `_compile_layers`."""
-    return _compile_layers(phase, grid, model, tokens, dtype).fits
-
-
-def _compile_layers(phase: str, grid: Grid, model: ModelSpec, tokens: int, dtype: str) -> Program:
-    """Compile the layers of a model for one phase.
-
-    Args:
-        phase: ``decode`` or ``prefill``.
-        grid: Rectangle of PEs, and the wafer that it is on.
-        model: The model, whose attention has a single head.
-        tokens: Capacity of the KV cache, or the number of tokens in the prompt of a prefill.
-        dtype: Element type.
-    """
-    is_prefill = phase == PREFILL
-    prompt = tokens if is_prefill else 0
-    options = _options(grid, dtype, scope=LAYERS, phases=(phase,), prompt_tokens=prompt, context=tokens)
-    return _compile(grid, model, options, MESH_GEMM_OWN if is_prefill else THIN_GEMM)
+    """Return whether all layers of a model fit in SRAM. Arguments are those of `_compile`."""
+    return _compile(phase, grid, model, tokens, dtype).fits
 
 
 @cache
@@ -139,8 +123,8 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: Soft
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    options = _options(grid, dtype, scope=PRODUCT, phases=(DECODE,), groups=groups or EQUAL_GROUPS)
-    program = _compile(grid, plain_model(layers=1, hidden_size=K, ffn_size=N), options, THIN_GEMM)
+    model = plain_model(layers=1, hidden_size=K, ffn_size=N)
+    program = _compile(DECODE, grid, model, 1, dtype, scope=PRODUCT, groups=groups or EQUAL_GROUPS)
     return Fabric(program, grid.wafer, costs).decode_cost(0).cycles
 
 
@@ -158,54 +142,55 @@ def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, co
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    options = _options(grid, dtype, scope=PRODUCT, phases=(PREFILL,), prompt_tokens=M, context=M)
-    program = _compile(grid, plain_model(layers=1, hidden_size=K, ffn_size=N), options, MESH_GEMM_OWN)
+    program = _compile(PREFILL, grid, plain_model(layers=1, hidden_size=K, ffn_size=N), M, dtype, scope=PRODUCT)
     program = replace(program, phases=tuple(_repeat_work(phase, repeats) for phase in program.phases))
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
-def _options(
+@cache
+def _compile(
+    phase: str,
     grid: Grid,
+    model: ModelSpec,
+    tokens: int,
     dtype: str,
     *,
-    scope: str,
-    phases: tuple[str, ...],
-    prompt_tokens: int = 0,
-    context: int = 1,
+    scope: str = LAYERS,
     groups: int = EQUAL_GROUPS,
-) -> Options:
-    return Options(
-        mapping="region",
-        wafers=1,
-        dtype=dtype,
-        accumulate=dtype,  # the released kernels add up in the type of their operands
-        context=context,
-        prompt_tokens=(prompt_tokens,),
-        region=(grid.rows, grid.cols),
-        capacity=REPORT,
-        scope=scope,
-        phases=phases,
-        groups=groups,
-        store_and_forward=True,
-    )
-
-
-@cache
-def _compile(grid: Grid, model: ModelSpec, options: Options, product: str) -> Program:
-    """Compile the layers or matrix products of a benchmark program.
+) -> Program:
+    """Compile the layers or matrix products of a benchmark program for one phase.
 
     Only the code size per PE in the software profile affects compilation.
 
     Args:
+        phase: ``decode`` or ``prefill``.
         grid: Rectangle of PEs, and the wafer that it is on.
-        model: The model, or one whose first matrix has the sizes of the product.
-        options: Compiler options.
-        product: Type of matrix product used in prefill.
+        model: The model, whose attention has a single head, or one whose hidden and feed-forward
+            vectors have the sizes of a product.
+        tokens: Capacity of the KV cache, or the number of tokens in the prompt of a prefill.
+        dtype: Element type.
+        scope: What is compiled: the layers or a single product.
+        groups: Number of groups of PEs in an all-reduce.
     """
-    chunk = max(*options.prompt_tokens, 1)
-    choice = Choice(prefill=product, prefill_chunk=chunk, head_chunk=1)
-    profile = software(PROFILE, grid.wafer.generation)
-    return compile_choice(model, grid.wafer, profile, options, choice)
+    is_prefill = phase == PREFILL
+    prompt_tokens = tokens if is_prefill else 0
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype=dtype,
+        accumulate=dtype,  # the released kernels add up in the type of their operands
+        context=tokens,
+        prompt_tokens=(prompt_tokens,),
+        region=(grid.rows, grid.cols),
+        capacity=REPORT,
+        scope=scope,
+        phases=(phase,),
+        groups=groups,
+        store_and_forward=True,
+    )
+    product = MESH_GEMM_OWN if is_prefill else THIN_GEMM
+    choice = Choice(prefill=product, prefill_chunk=max(prompt_tokens, 1), head_chunk=1)
+    return compile_choice(model, grid.wafer, software(PROFILE, grid.wafer.generation), options, choice)
 
 
 def _repeat_work(phase: Phase, repeats: int) -> Phase:
