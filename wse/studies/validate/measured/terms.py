@@ -20,7 +20,7 @@ from wse.models.spec import ModelSpec
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.weights import FORMATS, WeightFormat
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.words import name_in, row_in
+from wse.studies.validate.measured.words import name_in, row_in, rows_of
 
 LAST_PLAIN_MONTH: Final = "2024-09"
 """Last month in which services on wafers ran without speculative decoding.
@@ -33,15 +33,6 @@ NO_DRAFT, DRAFT, SILENT = "no", "yes", "silent"
 
 _MONTH: Final = re.compile(r"\b(20[0-9]{2})(?:-(0[1-9]|1[0-2]))?(?:-[0-9]{2})?\b")
 _BITS: Final = re.compile(r"\b(4|8|16|32)[- ]?bits?\b")
-_TYPES: Final = (
-    ("fp8", re.compile(r"\b(fp8|f8|e4m3)\b")),
-    ("int8", re.compile(r"\b(int8|w8a8|w8a16)\b")),
-    ("mxfp4", re.compile(r"\bmxfp4\b")),
-    ("int4", re.compile(r"\b(int4|fp4|nvfp4|w4a16|w4a8)\b")),
-    ("float16", re.compile(r"\b(fp16|float16|half)\b")),
-    ("bfloat16", re.compile(r"\b(bf16|bfloat16)\b")),
-    ("float32", re.compile(r"\b(fp32|float32)\b")),
-)
 _TYPE_OF_BITS: Final = {"4": "int4", "8": "fp8", "16": "bfloat16", "32": "float32"}
 _SIZE: Final = r"([0-9][0-9,]*(?:\.[0-9]+)?)\s*(k?)\b"
 _BOTH: Final = re.compile(_SIZE + r"\s*(?:in)?\s*/\s*" + _SIZE, re.IGNORECASE)
@@ -103,7 +94,7 @@ def element_type(m: Measurement, name: str) -> str | None:
     precision = m.text("precision").strip().lower()
     if not precision:
         return bundled_spec(name).weight_type
-    dtypes = [dtype for dtype, words in _TYPES if words.search(precision)]
+    dtypes: list[str] = [row["name"] for words, row in rows_of("element_types") if words.search(precision)]
     if len(dtypes) == 1 and not _BITS.search(precision):
         return dtypes[0]
     bits = _BITS.findall(precision)
