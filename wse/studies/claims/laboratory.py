@@ -20,7 +20,7 @@ from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users
 from wse.studies.claims.certainty import Cases
 from wse.studies.claims.layers_that_fit import LayersThatFit, find_layers
-from wse.studies.claims.serving import DTYPE, GPUS, STACK, Serving, gpu_deployment, serving_of
+from wse.studies.claims.serving import Serving, gpu_deployment, gpu_request, serving_of
 from wse.studies.compare.grid.combination import with_link
 from wse.studies.compare.request import WaferLink
 from wse.studies.compile.choose import compile_fastest
@@ -230,16 +230,13 @@ class Laboratory:
         """Find the configuration of speculative decoding with the highest speed for users on GPUs.
 
         This is the result of ``wse estimate --gpu --draft``. The other arguments are the same as
-        for `gpu_server`.
+        for `gpu_request`.
 
         Args:
             users: Number of users whose tokens are decoded together.
             acceptance: Model whose measured draft-token acceptance rates are used.
         """
-        request = make_request(
-            EstimateRequest, model=model, gpu=gpu, gpus=GPUS, stack=STACK, dtype=DTYPE, batch=users, draft=acceptance
-        )
-        drafts = estimate_on_gpus(request).drafts
+        drafts = estimate_on_gpus(gpu_request(model, gpu, batch=users, draft=acceptance)).drafts
         assert drafts is not None  # the request asks for drafts
         return drafts
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wse.reports.output_file import write_output
+from wse.reports.page.markdown_page import markdown_page
 from wse.reports.table import markdown_table
 from wse.reports.terminal import count
 from wse.studies.claims.result import ClaimResult, ClaimsResult
@@ -72,31 +73,20 @@ def write_page(result: ClaimsResult, curves: Mapping[int, Curves], path: Path) -
 def _page(result: ClaimsResult, plots: dict[int, Path]) -> str:
     """Return the Markdown text of the page: a table of all claims, then one section per claim."""
     claims = result.claims
-    lines = [
-        "# Claims about fast inference",
-        "",
-        "Read this page to see which common statements about wafers and GPUs agree with wse's models, and",
-        "under which conditions. wse computes every verdict and number on this page.",
-        "",
-        "- `wse claims N` recomputes and explains claim N.",
-        "- `wse claims --page docs/claims.md` writes this page.",
-        "- The verdict *conditional* means that the claim is true under a condition, which the text names.",
-        "- A claim is decided separately for each sample of the uncertain constants, unless its section says",
-        "  otherwise. The page shows the most frequent verdict, and the number of samples with this verdict",
-        "  ([definition](glossary.md#time-and-evidence)).",
-        "- The constants are those of `wse estimate` and `wse compare`, with the same sources.",
-        "",
-        *markdown_table(
-            ("", "claim", "verdict"),
-            ((f"[{c.n}](#claim-{c.n})", c.claim, f"**{c.verdict}**") for c in claims),
-        ),
-    ]
-    for claim in claims:
-        lines += ["", *_section(claim, plots.get(claim.n))]
-    return "\n".join(lines) + "\n"
+    overview = markdown_table(
+        ("", "claim", "verdict"), ((f"[{c.n}](#claim-{c.n})", c.claim, f"**{c.verdict}**") for c in claims)
+    )
+    return markdown_page(
+        "wse.studies.claims",
+        claims=claims,
+        plots=plots,
+        overview="\n".join(overview),
+        wrapped=_wrapped,
+        numbers_table=_numbers_table,
+    )
 
 
-def _wrapped(text: str, indent: str = "", next_indent: str = "") -> list[str]:
+def _wrapped(text: str, indent: str = "", next_indent: str = "") -> str:
     """Wrap a paragraph into lines of at most `PAGE_WIDTH` characters.
 
     Args:
@@ -104,7 +94,7 @@ def _wrapped(text: str, indent: str = "", next_indent: str = "") -> list[str]:
         indent: Text that starts the first line.
         next_indent: Text that starts every following line.
     """
-    return textwrap.wrap(
+    return textwrap.fill(
         text,
         PAGE_WIDTH,
         initial_indent=indent,
@@ -114,25 +104,7 @@ def _wrapped(text: str, indent: str = "", next_indent: str = "") -> list[str]:
     )
 
 
-def _section(claim: ClaimResult, plot: Path | None) -> list[str]:
-    """Return the Markdown lines of a claim's section: verdict, supporting numbers, and any plot."""
-    picture = [] if plot is None else ["", f"![{claim.claim}]({plot.name})"]
-    return [
-        f"## Claim {claim.n}",
-        "",
-        *_wrapped(claim.claim, "> ", "> "),
-        "",
-        *_wrapped(f"**{claim.verdict}**: {claim.answer}"),
-        "",
-        *_wrapped(f"- Certainty: {claim.certainty}", "", "  "),
-        *_wrapped(f"- Basis of the verdict: {claim.reason}.", "", "  "),
-        *_wrapped(f"- Source of the claim: {claim.source}.", "", "  "),
-        "- Command that shows the figures:",
-        f"  `{claim.command}`",
-        "",
-        *markdown_table(
-            ("value", "unit", "meaning"),
-            ((count(number.value), number.unit, number.meaning) for number in claim.numbers.values()),
-        ),
-        *picture,
-    ]
+def _numbers_table(claim: ClaimResult) -> str:
+    """Return the Markdown table of the numbers that support the verdict on a claim."""
+    rows = ((count(number.value), number.unit, number.meaning) for number in claim.numbers.values())
+    return "\n".join(markdown_table(("value", "unit", "meaning"), rows))

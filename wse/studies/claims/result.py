@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import numpy as np
 
+from wse.errors import BadInput
+from wse.files import read_toml
 from wse.reports.intervals import percent_text
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number, pair_table
@@ -16,6 +21,9 @@ from wse.studies.claims.certainty import Cases, Verdict, Verdicts, certainty_at_
 from wse.studies.claims.laboratory import Laboratory
 
 Points = tuple[tuple[float, float], ...]
+
+CLAIMS_FILE: Final = Path(__file__).parents[2] / "data" / "claims.toml"
+"""Claims with their sources, commands, answers and units of numbers, in the order of their numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,16 +97,88 @@ class Claim:
     is_drawn: bool = True
 
 
-def figure(value: float | Cases, unit: str, meaning: str) -> ClaimNumber:
-    """Create the record of a computed number that supports a verdict, for `Finding.numbers`.
+@cache
+def claim_tables() -> dict[str, dict[str, Any]]:
+    """Return the tables of `CLAIMS_FILE`, keyed by the name of the function that decides the claim."""
+    return {table["decide"].partition(".")[2]: table for table in read_toml(CLAIMS_FILE, BadInput)["claims"]}
 
-    Args:
-        value: The number, or an array whose first element is the number; other elements are
-            ignored.
-        unit: Unit of the number; empty for a ratio.
-        meaning: What the number means, as a phrase for tables.
+
+class _TextFormatter(string.Formatter):
+    """Formatter of texts in which percentages have a space before the percent sign."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """Format a value, such as 0.5 as ``50 %`` with the format ``.0%``."""
+        text = str(super().format_field(value, format_spec))
+        return text.replace("%", " %") if format_spec.endswith("%") else text
+
+
+class FindingBuilder:
+    """Collector of the numbers that decide a claim. It fills them into the claim's texts.
+
+    The texts, units and meanings are those in `CLAIMS_FILE`.
+
+    Attributes:
+        numbers: Numbers that were added, keyed by name.
     """
-    return ClaimNumber(value=float(np.ravel(value)[0]), unit=unit, meaning=meaning)
+
+    def __init__(self, decide: str, /, **names: Any) -> None:
+        """Start without numbers.
+
+        Args:
+            decide: Name of the function that decides the claim.
+            **names: Values for the names in braces in the claim's texts.
+        """
+        self.numbers: dict[str, ClaimNumber] = {}
+        self._table = claim_tables()[decide]
+        self._names = names
+
+    def add(self, key: str, value: float | Cases, /, **names: Any) -> None:
+        """Add a number.
+
+        Args:
+            key: Key of the number in `CLAIMS_FILE`, which may contain names in braces.
+            value: The number, or an array whose first element is the number; other elements are
+                ignored.
+            **names: Values for the names in the key and in the meaning of the number, in addition
+                to those of the claim.
+        """
+        number, names = self._table["numbers"][key], self._names | names
+        name, meaning = (_TextFormatter().vformat(text, (), names) for text in (key, number["meaning"]))
+        self.numbers[name] = ClaimNumber(value=float(np.ravel(value)[0]), unit=number["unit"], meaning=meaning)
+
+    def finding(
+        self,
+        verdicts: Verdicts,
+        lines: Mapping[str, Points] | None = None,
+        /,
+        *,
+        is_at_ends: bool = False,
+        **names: Any,
+    ) -> Finding:
+        """Return the finding with all numbers that were added.
+
+        Args:
+            verdicts: Verdicts, as in `Finding`.
+            lines: Points of each line of the plot, keyed by the line's name in the legend; None
+                without a plot.
+            is_at_ends: Whether the verdicts are those at the ends of the constants' ranges, as in
+                `Finding`.
+            **names: Values for the names in braces in the answer, in addition to those of the claim.
+        """
+        values = {name: number.value for name, number in self.numbers.items()} | self._names | names
+        answer, reason = (_TextFormatter().vformat(self._table[key], (), values) for key in ("answer", "reason"))
+        curves = None
+        if lines is not None:
+            labels = self._table["curves"]
+            curves = Curves(lines=lines, **labels | {"y": _TextFormatter().vformat(labels["y"], (), values)})
+        return Finding(
+            verdicts=verdicts,
+            answer=answer,
+            numbers=self.numbers,
+            reason=reason,
+            is_at_ends=is_at_ends,
+            curves=curves,
+        )
 
 
 NUMBERS: tuple[Column, ...] = (

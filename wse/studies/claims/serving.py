@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 import numpy as np
 
 from wse.arrays import F64
-from wse.models.configs.config import bundled_spec
 from wse.serving.deployment.gpus import GpuDeployment
-from wse.serving.economics import load_gpu_economics
-from wse.serving.gpus.load import load_gpu, load_stack
-from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
-from wse.serving.gpus.weights import weight_format
-from wse.serving.operating_point import Deployment, RequestShape, operating_point
+from wse.serving.operating_point import Deployment, operating_point
 from wse.studies.claims.certainty import Cases
+from wse.studies.estimate.gpus.prepare import prepare_gpus
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 
 GPUS: Final = 8
 STACK: Final = "trtllm"
@@ -24,35 +23,33 @@ DTYPE: Final = "fp8"
 """Element type of the weights on GPUs, as in most published measurements of the same models."""
 
 
-def gpu_server(model: str, gpu: str) -> GpuServer:
-    """Return the timing model for a bundled model on `GPUS` GPUs.
+def gpu_request(model: str, gpu: str, **options: Any) -> EstimateRequest:
+    """Return the request for an estimate of a bundled model on `GPUS` GPUs.
 
     Args:
         model: Name of a bundled model. Its weights have the type `DTYPE`.
         gpu: Name of a bundled GPU. The software that serves the model is `STACK`.
+        options: Further options of ``wse estimate``, with underscores instead of hyphens.
     """
-    spec, machine = bundled_spec(model), load_gpu(gpu)
-    return GpuServer(
-        spec=spec,
-        weights=weight_format(spec, DTYPE),
-        gpu=machine,
-        stack=load_stack(STACK, machine.generation),
-        parallelism=Parallelism(gpus=GPUS),
-    )
+    return make_request(EstimateRequest, model=model, gpu=gpu, gpus=GPUS, stack=STACK, dtype=DTYPE, **options)
 
 
+@cache
 def gpu_deployment(model: str, gpu: str, prompt: int = 1_024, new: int = 1_024) -> GpuDeployment:
     """Return the deployment of a bundled model on GPUs, from which speed and cost are computed.
 
-    The other arguments are the same as for `gpu_server`.
+    The other arguments are the same as for `gpu_request`.
 
     Args:
         prompt: Number of tokens per prompt.
         new: Number of generated tokens per request.
     """
-    server = gpu_server(model, gpu)
-    shape = RequestShape(prompt_tokens=prompt, new_tokens=new)
-    return GpuDeployment(server=server, shape=shape, economics=load_gpu_economics(server.gpu))
+    return prepare_gpus(gpu_request(model, gpu, prompt_len=prompt, new_tokens=new)).deployment
+
+
+def gpu_server(model: str, gpu: str) -> GpuServer:
+    """Return the timing model for a bundled model on GPUs, with the arguments of `gpu_request`."""
+    return gpu_deployment(model, gpu).server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -4,46 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput
-from wse.files import read_toml
 from wse.reports.output_file import output_path, picture_path, write_output
 from wse.reports.progress import OnProgress, ignore
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.page import image_of, write_page
-from wse.studies.claims.result import Claim, ClaimsResult, Curves, Finding, claim_result
-from wse.studies.claims.topics import chains, gpus, links, memory, queues, residency
+from wse.studies.claims.result import Claim, ClaimsResult, Curves, Finding, claim_result, claim_tables
 
-CLAIMS_FILE: Final = Path(__file__).parents[2] / "data" / "claims.toml"
-"""Texts, sources and commands of the claims, in the order of their numbers."""
-DECIDERS: Final[dict[str, Callable[[Laboratory], Finding]]] = {
-    function.__name__: function
-    for function in (
-        residency.size_of_one_wafer,
-        chains.longer_pipeline,
-        chains.latency_not_throughput,
-        links.sharding,
-        links.residual_stream,
-        links.slow_link,
-        memory.small_chips,
-        gpus.small_batches,
-        gpus.drafts_or_hardware,
-        queues.wait_for_batch,
-        gpus.experts_need_users,
-        chains.bubbles,
-        gpus.aggregate,
-        residency.dense_400b,
-        memory.weight_streaming_speed,
-        residency.short_context,
-        residency.smaller_models,
-    )
-}
-"""Functions that decide the claims, by the name under which the file refers to them."""
+TOPICS: Final = "wse.studies.claims.topics"
+"""Package of the functions that decide claims."""
+
+
+def _decider(name: str) -> Callable[[Laboratory], Finding]:
+    """Return the function that decides a claim.
+
+    Args:
+        name: Name of the function with its module, such as ``chains.bubbles``.
+    """
+    module, _, function = name.partition(".")
+    decide: Callable[[Laboratory], Finding] = getattr(import_module(f"{TOPICS}.{module}"), function)
+    return decide
+
+
 CLAIMS: Final = tuple(
-    Claim(number=number, **{**claim, "decide": DECIDERS[claim["decide"]]})
-    for number, claim in enumerate(read_toml(CLAIMS_FILE, BadInput)["claims"], 1)
+    Claim(
+        number=number,
+        text=table["text"],
+        source=table["source"],
+        command=table["command"],
+        decide=_decider(table["decide"]),
+        is_drawn="curves" in table,
+    )
+    for number, table in enumerate(claim_tables().values(), 1)
 )
 
 

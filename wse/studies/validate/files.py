@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
-
 from wse.hardware.load import load_software
 from wse.reports.output_file import write_output
+from wse.reports.page.markdown_page import markdown_page
 from wse.reports.rows_csv import exact_csv
 from wse.reports.table import markdown_table
 from wse.reports.terminal import count, plural, printable
@@ -48,9 +46,8 @@ def _page(validation: Validation, plot: str) -> str:
     """
     summary = validation.summary
     median, max_error = _errors(summary)
-    text = (files("wse.studies.validate") / "page.md.j2").read_text(encoding="utf-8")
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    return environment.from_string(text).render(
+    return markdown_page(
+        "wse.studies.validate",
         plot=plot,
         rows=plural(summary.rows, "row"),
         predicted=count(summary.predicted),

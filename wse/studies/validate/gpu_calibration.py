@@ -20,11 +20,13 @@ from typing import Annotated, Final
 
 import numpy as np
 
+from wse.errors import BadInput
+from wse.files import read_toml
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import WIDEST
-from wse.studies.validate.gpu_fit import FitRow, fit, log_errors
+from wse.studies.validate.gpu_fit import FITS_FILE, FitRow, fit, log_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,27 +45,9 @@ class Calibration:
     without_gpus: tuple[str, ...] = ()
 
 
-_READS: Final = ("bandwidth_ratio", "cache_ratio")
-_TWO_GENERATIONS: Final = ("four_bit_ratio", "expert_ratio", "expert_layer_s.hopper", "expert_layer_s.blackwell")
-_COMMON: Final = ("compute_ratio", "attention_ratio", "link_ratio", "layer_s", "all_reduce_s")
-_HOST: Final = ("step_s", "user_s")
-
 CALIBRATIONS: Final[dict[str, Calibration]] = {
-    "vllm": Calibration(keys=(*_READS, *_TWO_GENERATIONS, *_COMMON)),
-    "trtllm": Calibration(
-        keys=(*_READS, *_TWO_GENERATIONS, *_COMMON, *_HOST), without_models=("deepseek-r1", "qwen3-32b")
-    ),
-    "sglang": Calibration(
-        keys=("expert_ratio", "attention_ratio", "layer_s", "expert_layer_s", "all_reduce_s", "link_ratio")
-    ),
-    "vllm-2024": Calibration(
-        keys=(*_READS, "expert_ratio", "cache_token_s", *_COMMON, "expert_layer_s", *_HOST), without_gpus=("gh200",)
-    ),
-    "trtllm-2024": Calibration(
-        keys=(*_READS, "cache_token_s", *_COMMON, *_HOST),
-        without_models=("mixtral-8x7b",),
-        without_gpus=("gh200",),
-    ),
+    name: Calibration(**{key: tuple(names) for key, names in table.items()})
+    for name, table in read_toml(FITS_FILE, BadInput)["stacks"].items()
 }
 
 SOURCES: Final = ("silicon_sample.csv", "LLM-Inference-Bench")

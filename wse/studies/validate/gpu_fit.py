@@ -11,10 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from wse.errors import BadInput
+from wse.files import read_toml
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.spec import StackSpec
 from wse.studies.validate.measured.measurements import Measurement
@@ -32,20 +35,9 @@ dominate the fit."""
 STEP: Final = 1e-4
 LONGEST_STEP: Final = 0.5
 
-STARTS: Final[dict[str, tuple[float, float, float]]] = {
-    **dict.fromkeys(("bandwidth_ratio", "expert_ratio", "cache_ratio"), (0.4, 0.8, 0.92)),
-    "four_bit_ratio": (0.2, 0.6, 0.92),
-    **dict.fromkeys(("compute_ratio", "link_ratio"), (0.05, 0.5, 0.9)),
-    "attention_ratio": (0.01, 0.1, 0.9),
-    **dict.fromkeys(("layer_s", "expert_layer_s"), (1e-7, 3e-5, 1e-3)),
-    "all_reduce_s": (1e-7, 7e-6, 1e-3),
-    "step_s": (1e-6, 1e-3, 1e-2),
-    "user_s": (1e-8, 1e-5, 1e-3),
-    "cache_token_s": (1e-10, 3e-9, 1e-7),
-}
-"""Minimum, start and maximum of each constant in a fit.
-
-No known kernel exceeds 0.92 of the stated HBM bandwidth or 0.9 of the stated tensor-core rate."""
+FITS_FILE: Final = Path(__file__).parents[2] / "data" / "gpu_calibrations.toml"
+STARTS: Final[dict[str, tuple[float, float, float]]] = read_toml(FITS_FILE, BadInput)["starts"]
+"""Minimum, start and maximum of each constant in a fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from wse.models.configs.config import bundled_spec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.text_numbers import configuration_of
+from wse.studies.validate.measured.words import name_in
 from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
 from wse.studies.validate.predictors.services import METHODS as SERVICE_METHODS
 
@@ -23,19 +24,6 @@ WORK_OF_A_PE: Final = "work of a PE"
 SERVICES: Final = "services"
 GPUS: Final = "GPUs"
 
-_BY_PHASE: Final = {
-    "decode": "decode steps",
-    "decode-pipelined": "forced tokens",
-    **dict.fromkeys(("layer", "layer-attention", "layer-ffn"), "parts of a layer"),
-    **dict.fromkeys(("attention-phase", "ffn-phase"), "phases of a layer"),
-    "prefill": "prefill",
-    "prefill-kernel": "kernels of a PE",
-    "allreduce": "all-reduces",
-    "hop": "messages",
-    "kv-transfer": "transfers of caches",
-    "sram": "weights and caches in SRAM",
-    "head": "output head",
-}
 _COMPUTED_BYTES: Final = re.compile(r":\s*(weights|KV|K|V|score)|growth per|ingress|score", re.IGNORECASE)
 """Metrics of memory whose bytes are computed. All other bytes, for code and fixed buffers, are
 constants of the profile."""
@@ -57,7 +45,7 @@ def kind_name(m: Measurement) -> str:
         return CODE_AND_BUFFERS
     if phase == "allreduce" and "decode step" in m.text("metric"):
         phase = "decode"
-    return _BY_PHASE.get(phase, phase)
+    return name_in("phases", phase) or phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,21 +62,6 @@ class MeasurementKind:
 
 
 _SERVICES: Final = dict(zip(SERVICE_METHODS.values(), ("at launch", "later"), strict=True))
-_KERNELS: Final = tuple(
-    (re.compile(pattern), name)
-    for pattern, name in (
-        (r"^(all)?reduce$|^broadcast$", "reduces and broadcasts"),
-        (r"^MeshGEMV", "MeshGEMV"),
-        (r"^MeshGEMM \(column", "MeshGEMM by columns"),
-        (r"^MeshGEMM", "MeshGEMM"),
-        (r"^Shift kernel", "region shifts"),
-        (r"\bdecode\b", WAFERLLM_DECODE),
-        (r"\bprefill\b", "prefill of 8B and 72B"),
-        (r"^stencil", "stencils"),
-        (r"^point-to-point$", "words between PEs"),
-        (r"^(copy|fma) |^PE core$|^GEMM local", WORK_OF_A_PE),
-    )
-)
 
 
 def kind_of(m: Measurement, method: str) -> MeasurementKind:
@@ -113,7 +86,7 @@ def kind_of(m: Measurement, method: str) -> MeasurementKind:
     if m.table == "public":  # rates of the research decode, as its users report them
         return MeasurementKind(name=WAFERLLM_DECODE, where=f"{generation} silicon")
     place = "simulator" if re.search("simulat", m.platform, re.IGNORECASE) else "silicon"
-    for pattern, name in _KERNELS:
-        if pattern.search(m.kernel):
-            return MeasurementKind(name=name, where=f"{generation} {place}".strip())
-    return MeasurementKind(name=m.kernel)
+    kernel_kind = name_in("kernels", m.kernel)
+    if kernel_kind is None:
+        return MeasurementKind(name=m.kernel)
+    return MeasurementKind(name=kernel_kind, where=f"{generation} {place}".strip())

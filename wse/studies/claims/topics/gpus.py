@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, context_text, with_type
-from wse.studies.claims.result import Curves, Finding, figure
+from wse.studies.claims.result import Finding, FindingBuilder
 from wse.studies.claims.serving import DTYPE, GPUS, Serving, gpu_deployment, gpu_server, serving_of
 
 DENSE, MIXTURE = "llama-3.1-70b", "deepseek-v3"
@@ -37,8 +37,9 @@ def small_batches(lab: Laboratory) -> Finding:
     number of users at `PLAIN_SPEED_TOKENS_PER_S` per user. The fast tier serves the maximum number
     of users at `FAST_TIMES` this speed.
     """
-    numbers, lines, cost_ratios, are_possible = {}, {}, [], []
+    lines, cost_ratios, are_possible = {}, [], []
     fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
+    builder = FindingBuilder("small_batches", plain_speed=PLAIN_SPEED_TOKENS_PER_S, fast_speed=fast_speed)
     for model, gpu in ((DENSE, "h200"), (DENSE, "b200"), (MIXTURE, "h200"), (MIXTURE, "b200")):
         subject = f"{with_type(model, DTYPE)} on {GPUS} {gpu}"
         deployment = gpu_deployment(model, gpu)
@@ -46,11 +47,9 @@ def small_batches(lab: Laboratory) -> Finding:
             users_at_speed(partial(operating_point, deployment), saturating_users(deployment), speed)
             for speed in (PLAIN_SPEED_TOKENS_PER_S, fast_speed)
         )
-        name = f"{model.replace('-', '_').replace('.', '_')}_{gpu}"
-        numbers[f"plain_{name}"] = figure(
-            plain_users, "users", f"of {subject} at {PLAIN_SPEED_TOKENS_PER_S:g} tokens/s each"
-        )
-        numbers[f"batch_{name}"] = figure(fast_users, "users", f"of {subject} at {fast_speed:g} tokens/s each")
+        names = {"case": f"{_identifier(model)}_{gpu}", "subject": subject}
+        builder.add("plain_{case}", plain_users, **names)
+        builder.add("batch_{case}", fast_users, **names)
         speeds = serving_of(deployment, 1).rate_of_user / lab.gpu_times(deployment.server)
         are_possible.append(speeds >= fast_speed)
         if not plain_users:
@@ -60,18 +59,21 @@ def small_batches(lab: Laboratory) -> Finding:
         lines[subject] = tuple((run.rate_of_user, run.cost_ratio(plain)) for run in runs)
         if fast_users:
             cost_ratios.append(serving_of(deployment, fast_users).cost_ratio(plain))
-            meaning = "cost per token in the fast tier, relative to the plain tier"
-            numbers[f"cost_{name}"] = figure(cost_ratios[-1], "", meaning)
-    low, high = min(cost_ratios, default=0.0), max(cost_ratios, default=0.0)
-    return Finding(
-        verdicts=by_rule(holds=np.all(are_possible, axis=0), never=~np.any(are_possible, axis=0)),
-        answer=f"A fast tier of {fast_speed:g} tokens/s per user is possible in {len(cost_ratios)} of "
-        f"{len(are_possible)} cases. Its tokens cost {low:.1f} to {high:.1f} times as much as in a tier "
-        f"of {PLAIN_SPEED_TOKENS_PER_S:g} tokens/s. Fast modes are sold at {PRICE:g} times the price.",
-        numbers=numbers,
-        reason="a roofline fitted to measurements of the same machines and models",
-        curves=Curves(x="tokens/s per user", y="cost per token, relative to the plain tier", lines=lines, log_y=True),
+            builder.add("cost_{case}", cost_ratios[-1], **names)
+    return builder.finding(
+        by_rule(holds=np.all(are_possible, axis=0), never=~np.any(are_possible, axis=0)),
+        lines,
+        possible_cases=len(cost_ratios),
+        cases=len(are_possible),
+        min_ratio=min(cost_ratios, default=0.0),
+        max_ratio=max(cost_ratios, default=0.0),
+        price_ratio=PRICE,
     )
+
+
+def _identifier(model: str) -> str:
+    """Return the name of a model as it occurs in names of numbers."""
+    return model.replace("-", "_").replace(".", "_")
 
 
 def drafts_or_hardware(lab: Laboratory) -> Finding:
@@ -82,37 +84,31 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
     is within the range of the measured models, and the timing model has independent errors on the
     two GPU generations.
     """
-    numbers, gains = {}, {}
+    builder = FindingBuilder("drafts_or_hardware", mixture=with_type(MIXTURE, DTYPE), dense=with_type(DENSE, DTYPE))
+    gains, hardware, products = {}, {}, {}
     for batch in (SMALL, LARGE):
         drafts = lab.drafts(MIXTURE, "b200", batch, FAMILY)
         tokens = lab.sampled("tokens per verification pass", _tokens_per_pass(drafts.draft_tokens))
         gains[batch] = drafts.speed_up * tokens / tokens[0]
-        meaning = f"speedup from {drafts.draft_tokens} draft tokens, {batch} users of {with_type(MIXTURE, DTYPE)}"
-        numbers[f"drafts_{batch}"] = figure(gains[batch], "", meaning)
-    hardware = {}
+        builder.add("drafts_{batch}", gains[batch], batch=batch, draft_tokens=drafts.draft_tokens)
     for batch in (SMALL, LARGE):
         old, new = (
             lab.gpu(DENSE, gpu, batch).rate_of_user / lab.gpu_times(gpu_server(DENSE, gpu), gpu)
             for gpu in ("h200", "b200")
         )
         hardware[batch] = new / old
-        numbers[f"hardware_{batch}"] = figure(
-            hardware[batch], "", f"speedup of B200 over H200, {batch} users of {with_type(DENSE, DTYPE)}"
-        )
-    products = {batch: gains[batch] * hardware[batch] for batch in (SMALL, LARGE)}
-    for batch, product in products.items():
-        numbers[f"together_{batch}"] = figure(product, "", f"product of both speedups, {batch} users")
+        builder.add("hardware_{batch}", hardware[batch], batch=batch)
+    for batch in (SMALL, LARGE):
+        products[batch] = gains[batch] * hardware[batch]
+        builder.add("together_{batch}", products[batch], batch=batch)
     max_single_gains = np.max([*gains.values(), *hardware.values()], axis=0)
     max_products = np.max([*products.values()], axis=0)
-    return Finding(
-        verdicts=by_rule(holds=max_single_gains >= FAST_TIMES, never=max_products < FAST_TIMES),
-        answer=f"With {SMALL} users, the speedup is {gains[SMALL][0]:.2f} from speculative decoding and "
-        f"{hardware[SMALL][0]:.2f} from a newer GPU generation, together {products[SMALL][0]:.2f}. With {LARGE} users, "
-        f"the speedups are {gains[LARGE][0]:.2f} and {hardware[LARGE][0]:.2f}, together {products[LARGE][0]:.2f}. The "
-        f"largest single speedup is {max_single_gains[0]:.2f}; that of a fast mode is {FAST_TIMES:g}.",
-        numbers=numbers,
-        reason="measured acceptance; a roofline fitted to measurements without speculative decoding, whose errors on "
-        "the two GPUs are assumed to be independent",
+    return builder.finding(
+        by_rule(holds=max_single_gains >= FAST_TIMES, never=max_products < FAST_TIMES),
+        small=SMALL,
+        large=LARGE,
+        max_gain=max_single_gains[0],
+        fast_times=FAST_TIMES,
     )
 
 
@@ -141,7 +137,8 @@ def experts_need_users(lab: Laboratory) -> Finding:
     mixture-of-experts model and for a dense model. In the samples, the timing model has independent
     errors for the two batches.
     """
-    numbers, lines, ratios = {}, {}, {}
+    builder = FindingBuilder("experts_need_users", mixture=with_type(MIXTURE, DTYPE), small=SMALL, large=LARGE)
+    lines, ratios = {}, {}
     for model in (MIXTURE, DENSE):
         runs = [lab.gpu(model, "b200", batch) for batch in BATCHES]
         server = gpu_server(model, "b200")
@@ -149,29 +146,17 @@ def experts_need_users(lab: Laboratory) -> Finding:
         ratios[model] = runs[BATCHES.index(SMALL)].cost_ratio(runs[-1]) * small_times / large_times
         costs = [run.cost_ratio(runs[-1]) for run in runs]
         lines[with_type(model, DTYPE)] = tuple(zip(map(float, BATCHES), costs, strict=True))
-        key = model.replace("-", "_").replace(".", "_")
-        numbers[f"cost_ratio_{key}"] = figure(
-            ratios[model],
-            "",
-            f"cost per token of {with_type(model, DTYPE)} with {SMALL} users, relative to {LARGE} users",
-        )
+        builder.add("cost_ratio_{name}", ratios[model], name=_identifier(model), model=with_type(model, DTYPE))
     experts = gpu_server(MIXTURE, "b200").spec.experts
     assert experts is not None
     for batch in (SMALL, 64, LARGE):
         used_experts = expected_experts(experts.count, experts.active, batch)
-        numbers[f"experts_{batch}"] = figure(
-            used_experts, "experts", f"out of {experts.count} in a layer, used by {batch} users"
-        )
-    return Finding(
-        verdicts=by_rule(holds=ratios[MIXTURE] >= FAST_TIMES, never=ratios[MIXTURE] < FAST_TIMES),
-        answer=f"A token of {with_type(MIXTURE, DTYPE)} costs {ratios[MIXTURE][0]:.1f} times as much with {SMALL} "
-        f"users as with {LARGE}; a token of a dense 70B model {ratios[DENSE][0]:.1f} times. Weights are "
-        f"read once for all users of a batch. {SMALL} users use {numbers[f'experts_{SMALL}'].value:.0f} experts per "
-        f"layer, {LARGE} users {numbers[f'experts_{LARGE}'].value:.0f}.",
-        numbers=numbers,
-        reason="a roofline fitted to measurements of such machines, whose errors for the two batches are assumed to "
-        "be independent; every expert is assumed to be equally likely",
-        curves=Curves(x="users", y=f"cost per token, relative to {LARGE} users", lines=lines, log_x=True, log_y=True),
+        builder.add("experts_{batch}", used_experts, expert_count=experts.count, batch=batch)
+    return builder.finding(
+        by_rule(holds=ratios[MIXTURE] >= FAST_TIMES, never=ratios[MIXTURE] < FAST_TIMES),
+        lines,
+        mixture_ratio=ratios[MIXTURE][0],
+        dense_ratio=ratios[DENSE][0],
     )
 
 
@@ -195,26 +180,29 @@ def aggregate(lab: Laboratory) -> Finding:
        at the central price of the machine and at both ends of its price range.
     3. Compare the costs on wafers and GPUs, at central prices and at the extremes.
     """
-    numbers, lines = {}, {}
+    builder, lines = FindingBuilder("aggregate", model=with_type(DENSE), gpu_count=GPUS, dtype=DTYPE), {}
+    contexts, new = (2_048, 8_192), 1_024
     saturated: dict[str, Serving] = {}
-    for context in (2_048, 8_192):
+    for context in contexts:
         # 1. Saturated machines.
-        new = 1_024
         wafers = lab.wafers_for_all(DENSE, context, new)
         gpu = lab.gpus_for_all(DENSE, "h200", context - new, new)
         gpus = [lab.gpu(DENSE, "h200", batch, context - new, new) for batch in BATCHES]
         saturated |= {f"wafers_{context}": wafers, f"gpus_{context}": gpu}
         # 2. Throughput and cost.
-        for name, run in (("wafers", wafers), ("gpus", gpu)):
-            machines = f"{run.machines} {'wafers' if name == 'wafers' else 'H200'}"
-            subject = with_type(DENSE, None if name == "wafers" else DTYPE)
-            meaning = f"for {run.users} users of {subject} with {context_text(context, new)} on {machines}"
-            cost = run.usd_per_million_tokens
-            numbers[f"tokens_per_s_{name}_{context}"] = figure(run.tokens_per_s, "tokens/s", meaning)
-            numbers[f"usd_per_million_{name}_{context}"] = figure(cost, "USD/million tokens", meaning)
+        for machine, run, subject in (("wafers", wafers, with_type(DENSE)), ("gpus", gpu, with_type(DENSE, DTYPE))):
+            run_names = {
+                "machine": machine,
+                "context": context,
+                "machines": f"{run.machines} {'wafers' if machine == 'wafers' else 'H200'}",
+                "users": run.users,
+                "subject": subject,
+                "lengths": context_text(context, new),
+            }
+            builder.add("tokens_per_s_{machine}_{context}", run.tokens_per_s, **run_names)
+            builder.add("usd_per_million_{machine}_{context}", run.usd_per_million_tokens, **run_names)
             for end, cost in zip(("low", "high"), run.usd_per_million_tokens_ends, strict=True):
-                meaning = f"the same at the {end} end of the machine's price range"
-                numbers[f"usd_per_million_{name}_{context}_{end}"] = figure(cost, "USD/million tokens", meaning)
+                builder.add("usd_per_million_{machine}_{context}_{end}", cost, end=end, **run_names)
         lines[f"{GPUS} H200 with {DTYPE}, {context:,} tokens"] = tuple(
             (run.rate_of_user, run.usd_per_million_tokens) for run in (*gpus, gpu)
         )
@@ -222,41 +210,18 @@ def aggregate(lab: Laboratory) -> Finding:
             (wafers.rate_of_user, wafers.usd_per_million_tokens),
         )
     # 3. Ratios of costs.
-    central_ratios, min_ratios, max_ratios = zip(
-        *(_cost_ratios(saturated[f"wafers_{context}"], saturated[f"gpus_{context}"]) for context in (2_048, 8_192)),
-        strict=True,
-    )
-    cost_ratios = np.array(
-        [saturated[f"wafers_{c}"].usd_cases / saturated[f"gpus_{c}"].usd_cases for c in (2_048, 8_192)]
-    )
-    rate_ratios = [saturated[f"wafers_{c}"].tokens_per_s / saturated[f"gpus_{c}"].tokens_per_s for c in (2_048, 8_192)]
+    pairs = [(saturated[f"wafers_{context}"], saturated[f"gpus_{context}"]) for context in contexts]
+    central_ratios, min_ratios, max_ratios = zip(*(_cost_ratios(*pair) for pair in pairs), strict=True)
+    cost_ratios = np.array([wafers.usd_cases / gpus.usd_cases for wafers, gpus in pairs])
     for suffix, prices, ratios in (
         ("", "at central prices", central_ratios),
         ("_low", "at the low end of the wafer price and the high end of the GPU price", min_ratios),
         ("_high", "at the high end of the wafer price and the low end of the GPU price", max_ratios),
     ):
-        for context, value in zip((2_048, 8_192), ratios, strict=True):
-            meaning = f"cost per token on wafers, relative to GPUs, {prices}: {context:,} tokens of context"
-            numbers[f"dearer_{context}{suffix}"] = figure(value, "", meaning)
-    is_dear = min(rate_ratios) > 1 < min(min_ratios)
-    return Finding(
-        verdicts=by_rule(holds=(cost_ratios > FEW).all(axis=0), never=(cost_ratios <= 1).all(axis=0)),
-        answer="Each machine serves the number of users with which its throughput is highest, whatever the speed per "
-        "user. The throughput counts output tokens, but not the prompt tokens that are processed in the same time. "
-        f"With {with_type(DENSE)}, {saturated['wafers_2048'].machines} wafers generate "
-        f"{saturated['wafers_2048'].tokens_per_s:,.0f} tokens/s at 2,048 tokens of context, and "
-        f"{saturated['wafers_8192'].machines} wafers {saturated['wafers_8192'].tokens_per_s:,.0f} at 8,192. {GPUS} "
-        f"H200s with {DTYPE} generate {saturated['gpus_2048'].tokens_per_s:,.0f} and "
-        f"{saturated['gpus_8192'].tokens_per_s:,.0f}. A token costs {central_ratios[0]:.1f} and "
-        f"{central_ratios[1]:.1f} times as much on wafers at central prices. This ratio is {min_ratios[0]:.1f} and "
-        f"{min_ratios[1]:.1f} with cheap wafers and expensive GPUs, and {max_ratios[0]:.1f} and {max_ratios[1]:.1f} "
-        f"in the opposite case. A user of the wafers gets {saturated['wafers_2048'].rate_of_user:,.0f} and "
-        f"{saturated['wafers_8192'].rate_of_user:,.0f} tokens/s, a user of the GPUs "
-        f"{saturated['gpus_2048'].rate_of_user:,.1f} and {saturated['gpus_8192'].rate_of_user:,.1f}. "
-        f"{'The wafers generate more tokens/s in total, but few for their price. ' if is_dear else ''}"
-        "Which machine is cheaper at a required speed per user is another question (wse compare --tpot).",
-        numbers=numbers,
-        reason="a wafer's price is a cost of ownership and a GPU's a rental price, and no vendor has published the "
-        "throughput of a wafer",
-        curves=Curves(x="tokens/s per user", y="USD per million tokens", lines=lines, log_x=True, log_y=True),
-    )
+        for context, value in zip(contexts, ratios, strict=True):
+            builder.add("dearer_{context}{suffix}", value, context=context, suffix=suffix, prices=prices)
+    has_more_tokens = min(wafers.tokens_per_s / gpus.tokens_per_s for wafers, gpus in pairs) > 1
+    more_tokens = "The wafers generate more tokens/s in total, but few for their price. "
+    names: dict[str, Any] = {**saturated, "more_tokens": more_tokens if has_more_tokens and min(min_ratios) > 1 else ""}
+    verdicts = by_rule(holds=(cost_ratios > FEW).all(axis=0), never=(cost_ratios <= 1).all(axis=0))
+    return builder.finding(verdicts, lines, **names)

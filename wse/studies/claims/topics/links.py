@@ -10,7 +10,7 @@ import numpy as np
 from wse.reports.terminal import plural
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, own_link, with_type
-from wse.studies.claims.result import Curves, Finding, figure
+from wse.studies.claims.result import Finding, FindingBuilder
 from wse.studies.compare.request import WaferLink
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.choose_layout import choose_layout
@@ -58,36 +58,13 @@ def sharding(lab: Laboratory) -> Finding:
         for link in (high_bandwidth, low_latency)
     )
     is_slow = np.array([ratio < 0.5 for ratio in speed_ratios.values()])
-    return Finding(
-        verdicts=by_rule(holds=is_slow.all(axis=0), never=~is_slow.any(axis=0)),
-        answer=f"On {WAFERS} wafers, a user of {with_type(MODEL)} keeps {100 * speed_ratios['layer_split'][0]:.0f} % "
-        "of the single-wafer speed with layers on consecutive wafers, and "
-        f"{100 * speed_ratios['tensor_split'][0]:.0f} % "
-        "with every op split over all wafers. In the latter case, a thousandth of the link latency would increase "
-        f"the speed by a factor of {latency_gain:.2f}, and a thousand times the bandwidth by a factor of "
-        f"{bandwidth_gain:.2f}.",
-        numbers={
-            "kept_layer_split": figure(
-                speed_ratios["layer_split"], "", f"fraction of the single-wafer speed, with layers on {WAFERS} wafers"
-            ),
-            "kept_tensor_split": figure(
-                speed_ratios["tensor_split"],
-                "",
-                f"fraction of the single-wafer speed, with every op split over {WAFERS} wafers",
-            ),
-            "crossing_s_tensor_split": figure(
-                crossing.s_per_token, "s", "time per token for transfers between wafers, with every op split"
-            ),
-            "gain_of_latency": figure(
-                latency_gain, "", "speedup of the tensor split from a thousandth of the link latency"
-            ),
-            "gain_of_bandwidth": figure(
-                bandwidth_gain, "", "speedup of the tensor split from a thousand times the bandwidth"
-            ),
-        },
-        reason="if wafers hold whole layers, a token crosses once per wafer, whatever the link; the tensor split is "
-        "wse's own",
-    )
+    builder = FindingBuilder("sharding", model=with_type(MODEL), wafers=WAFERS)
+    for name, ratio in speed_ratios.items():
+        builder.add(f"kept_{name}", ratio)
+    builder.add("crossing_s_tensor_split", crossing.s_per_token)
+    builder.add("gain_of_latency", latency_gain)
+    builder.add("gain_of_bandwidth", bandwidth_gain)
+    return builder.finding(by_rule(holds=is_slow.all(axis=0), never=~is_slow.any(axis=0)))
 
 
 def residual_stream(lab: Laboratory) -> Finding:
@@ -100,25 +77,16 @@ def residual_stream(lab: Laboratory) -> Finding:
     values, *values_at_ends = (_values_that_cross(result) for result in estimates_at_ends(MIXTURE))
     min_values, max_values = min(values), max(values)
     is_confirmed = np.array([max(counts) <= min(counts) for counts in (values, *values_at_ends)])
-    plain_boundaries = sum(value == min_values for value in values)
-    transfer_us = min_values * VALUE_BYTES / own_link().bytes_per_s / MICRO
-    return Finding(
-        verdicts=by_rule(holds=is_confirmed, never=False),
+    builder = FindingBuilder("residual_stream", model=with_type(MIXTURE))
+    builder.add("values_least", min_values)
+    builder.add("values_most", max_values)
+    builder.add("boundaries", len(values))
+    builder.add("boundaries_whole", sum(value == min_values for value in values))
+    builder.add("bytes_least", min_values * VALUE_BYTES)
+    return builder.finding(
+        by_rule(holds=is_confirmed, never=False),
         is_at_ends=True,
-        answer=f"For each token of {with_type(MIXTURE)}, {min_values:,.0f} values cross {plain_boundaries} of the "
-        f"{len(values)} boundaries between wafers, which occupies a link for {transfer_us:.2f} µs. Where a layer is "
-        "cut inside a feed-forward block, the block's partial sum and its router's selection cross as well: at most "
-        f"{max_values:,.0f} values.",
-        numbers={
-            "values_least": figure(min_values, "values", "per token across a boundary between whole layers"),
-            "values_most": figure(max_values, "values", "per token across a boundary inside a feed-forward block"),
-            "boundaries": figure(len(values), "boundaries", f"between the wafers that store {with_type(MIXTURE)}"),
-            "boundaries_whole": figure(
-                plain_boundaries, "boundaries", "between layers, or between attention and feed-forward block"
-            ),
-            "bytes_least": figure(min_values * VALUE_BYTES, "bytes", "per token across such a boundary"),
-        },
-        reason="words that cross between wafers in the compiled Program",
+        transfer_us=min_values * VALUE_BYTES / own_link().bytes_per_s / MICRO,
     )
 
 
@@ -173,33 +141,19 @@ def slow_link(lab: Laboratory) -> Finding:
             points.append((bytes_per_s / GIGA, float(ratio[0])))
             ratios[bytes_per_s, hop] = ratio
         lines[f"{hop:g} µs per link"] = tuple(points)
+    builder = FindingBuilder("slow_link", model=with_type(SERVED), wafers=wafers)
     slow_link_ratios = {hop: ratios[RATES[0], hop] for hop in HOPS_US}
+    for hop, ratio in slow_link_ratios.items():
+        builder.add("speed_8gb_{hop:g}us", ratio, hop=hop)
     token_s = 1 / float(own_speeds[0])
     bytes_per_token = sum(cut.bytes_per_token for cut in own.crossing.cuts)
     transfer_ratios = {batch: batch * bytes_per_token / RATES[0] / token_s for batch in BATCHES}
+    for batch, transfer_ratio in transfer_ratios.items():
+        builder.add("bytes_share_{batch}", transfer_ratio, batch=batch, users=plural(batch, "user"))
     is_fast_enough = np.array([1 - ratio <= LITTLE for ratio in slow_link_ratios.values()])
-    return Finding(
-        verdicts=by_rule(holds=is_fast_enough.all(axis=0), never=~is_fast_enough.any(axis=0)),
-        answer=f"At 8 GB/s, a user of {with_type(SERVED)} on {wafers} wafers keeps "
-        f"{100 * slow_link_ratios[5.0][0]:.1f} % of the speed with 5 µs per link and "
-        f"{100 * slow_link_ratios[20.0][0]:.1f} % with 20 µs. Bandwidth matters only with many users: sending the "
-        f"data of {BATCHES[-1]} users would take {transfer_ratios[BATCHES[-1]]:.1f} times the current time per token.",
-        numbers={
-            **{
-                f"speed_8gb_{hop:g}us": figure(
-                    ratio, "", f"speed with 8 GB/s and {hop:g} µs, relative to the wafers' own link"
-                )
-                for hop, ratio in slow_link_ratios.items()
-            },
-            **{
-                f"bytes_share_{batch}": figure(
-                    ratio,
-                    "",
-                    f"time to send the data of {plural(batch, 'user')} at 8 GB/s, relative to the time per token",
-                )
-                for batch, ratio in transfer_ratios.items()
-            },
-        },
-        reason="the whole range of links was tried, with a new layout search for each",
-        curves=Curves(x="link bandwidth, GB/s", y="speed, relative to the wafers' own link", lines=lines, log_x=True),
+    return builder.finding(
+        by_rule(holds=is_fast_enough.all(axis=0), never=~is_fast_enough.any(axis=0)),
+        lines,
+        max_users=BATCHES[-1],
+        max_transfer_ratio=transfer_ratios[BATCHES[-1]],
     )

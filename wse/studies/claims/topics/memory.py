@@ -17,7 +17,7 @@ from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.weight_streaming import StreamingBound
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, with_type
-from wse.studies.claims.result import Curves, Finding, figure
+from wse.studies.claims.result import Finding, FindingBuilder
 from wse.studies.compare.grid.streaming import weights_of
 
 CHIP_SRAM_BYTES: Final = 230e6
@@ -58,7 +58,6 @@ def small_chips(lab: Laboratory) -> Finding:
     rates = [1 / (spec.layer_count * seconds) for seconds in layer_s]
     bandwidth_bound = CHIPS * CHIP_BYTES_PER_S / PARAMETERS
     chips = parameters / CHIP_SRAM_BYTES
-    power = chips * CHIP_W / 1e6
     chips_ratio = (chips / spec.layer_count) / (CHIPS / LAYERS)
     layer_time = SourcedNumber(
         value=1.0, unit="1", grade="I", source="judgement: synchronisation dominates", range=(1.0, chips_ratio)
@@ -70,27 +69,23 @@ def small_chips(lab: Laboratory) -> Finding:
     )
     fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
     is_fast = sampled_rates >= fast_speed
-    return Finding(
-        verdicts=by_rule(holds=is_fast & (chips <= CHIPS), never=~is_fast),
-        answer=f"On {CHIPS} chips, a layer of Llama 70B took {1e6 * layer_s[1]:.0f} to {1e6 * layer_s[0]:.0f} µs. If "
-        "reading the weights from SRAM were the only limit, the model would be at least "
-        f"{bandwidth_bound / RATES[1]:,.0f} times as fast. With the same time per layer, a model of "
-        f"{parameters / 1e12:.1f} trillion parameters would generate {rates[0]:,.0f} to {rates[1]:,.0f} tokens/s; with "
-        f"a time proportional to the number of chips per layer, {rates[0] / chips_ratio:,.0f} to "
-        f"{rates[1] / chips_ratio:,.0f}. A fast mode delivers {fast_speed:g}. The model would fill {chips:,.0f} chips "
-        f"at one byte per parameter, which draw {power:.2f} MW.",
-        numbers={
-            "layer_us": figure(1e6 * layer_s[1], "µs", f"per layer of 70B on {CHIPS} chips at {RATES[1]:g} tokens/s"),
-            "tokens_per_s_bandwidth": figure(bandwidth_bound, "tokens/s", "of 70B if limited by SRAM bandwidth only"),
-            "share_of_bandwidth": figure(RATES[1] / bandwidth_bound, "", "measured speed divided by that limit"),
-            "chips": figure(chips, "chips", f"for the weights of {TRILLION} at one byte per parameter"),
-            "tokens_per_s_low": figure(rates[0], "tokens/s", f"of {TRILLION}, with the longer layer time of 70B"),
-            "tokens_per_s_high": figure(rates[1], "tokens/s", f"of {TRILLION}, with the shorter layer time of 70B"),
-            "chips_ratio": figure(chips_ratio, "", f"chips per layer of {TRILLION}, relative to 70B"),
-            "power_mw": figure(power, "MW", "power of these chips"),
-        },
-        reason="wse has no model of these chips; published speeds were extrapolated, and the dependence of layer time "
-        "on layer size is a judgement",
+    builder = FindingBuilder("small_chips", model=TRILLION, measured_chips=CHIPS, measured_rate=RATES[1])
+    builder.add("layer_us", 1e6 * layer_s[1])
+    builder.add("tokens_per_s_bandwidth", bandwidth_bound)
+    builder.add("share_of_bandwidth", RATES[1] / bandwidth_bound)
+    builder.add("chips", chips)
+    builder.add("tokens_per_s_low", rates[0])
+    builder.add("tokens_per_s_high", rates[1])
+    builder.add("chips_ratio", chips_ratio)
+    builder.add("power_mw", chips * CHIP_W / 1e6)
+    return builder.finding(
+        by_rule(holds=is_fast & (chips <= CHIPS), never=~is_fast),
+        max_layer_us=1e6 * layer_s[0],
+        bandwidth_ratio=bandwidth_bound / RATES[1],
+        trillions=parameters / 1e12,
+        min_rate=rates[0] / chips_ratio,
+        max_rate=rates[1] / chips_ratio,
+        fast_speed=fast_speed,
     )
 
 
@@ -115,34 +110,17 @@ def weight_streaming_speed(lab: Laboratory) -> Finding:
         for bandwidth, rate in np.broadcast(bandwidths, resident_rates)
     ]
     speed_ratios = resident_rates / [bound.tokens_per_s(1) for bound in bounds]
-    bound, bytes_per_s = bounds[0], float(bandwidths[0])
-    streamed_rate, resident_rate = bound.tokens_per_s(1), float(resident_rates[0])
-    users_for_parity = bound.users_for(resident.schedule.tokens_per_s_at_saturation / wafers)
-    numbers = {
-        "tokens_per_s_streamed": figure(
-            streamed_rate,
-            "tokens/s",
-            f"upper bound for one user of {with_type(MODEL)}, with {bytes_per_s / 1e9:,.0f} GB/s into one wafer",
-        ),
-        "tokens_per_s_held": figure(
-            resident_rate, "tokens/s", f"for one user with weights in the SRAM of {plural(wafers, 'wafer')}"
-        ),
-        "ratio": figure(speed_ratios, "", "speed with weights in SRAM, relative to streamed weights"),
-    }
-    if users_for_parity is not None:
-        meaning = "in one batch that match the tokens/s per wafer of resident weights with all stages busy"
-        numbers["users_for_parity"] = figure(users_for_parity, "users", meaning)
-    return Finding(
-        verdicts=by_rule(holds=speed_ratios > 10, never=speed_ratios <= 10),
-        answer=f"If the weights of {with_type(MODEL)} are read at {bytes_per_s / 1e9:,.0f} GB/s for every token, one "
-        f"user gets at most {streamed_rate:.2f} tokens/s. With weights in SRAM, one user gets {resident_rate:,.0f}.",
-        numbers=numbers,
-        reason="bytes divided by the vendor's bandwidth",
-        curves=Curves(
-            x="users in a batch",
-            y="maximum tokens/s per user",
-            lines={"streamed": tuple((float(batch), bound.tokens_per_s(batch) / batch) for batch in BATCHES)},
-            log_x=True,
-            log_y=True,
-        ),
+    builder = FindingBuilder(
+        "weight_streaming_speed",
+        model=with_type(MODEL),
+        gb_per_s=float(bandwidths[0]) / 1e9,
+        wafers=plural(wafers, "wafer"),
     )
+    builder.add("tokens_per_s_streamed", bounds[0].tokens_per_s(1))
+    builder.add("tokens_per_s_held", resident_rates)
+    builder.add("ratio", speed_ratios)
+    users_for_parity = bounds[0].users_for(resident.schedule.tokens_per_s_at_saturation / wafers)
+    if users_for_parity is not None:
+        builder.add("users_for_parity", users_for_parity)
+    streamed_rates = tuple((float(batch), bounds[0].tokens_per_s(batch) / batch) for batch in BATCHES)
+    return builder.finding(by_rule(holds=speed_ratios > 10, never=speed_ratios <= 10), {"streamed": streamed_rates})

@@ -16,7 +16,7 @@ from wse.serving.simulation.statistics import distribution, first_token_s, gap_d
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, with_type
-from wse.studies.claims.result import Curves, Finding, figure
+from wse.studies.claims.result import Finding, FindingBuilder
 from wse.studies.claims.serving import DTYPE, GPUS, gpu_server
 
 MODEL: Final = "llama-3.1-70b"
@@ -71,12 +71,12 @@ def wait_for_batch(lab: Laboratory) -> Finding:
         lab.on_work(f"{name} batches")
         capacity = capacity_requests_per_s(workload, SLOTS, serve)
         waits[name] = {load: _waits(serve(workload.at_rate(load * capacity))) for load in LOADS}
-    numbers = {}
+    builder = FindingBuilder("wait_for_batch", model=with_type(MODEL, DTYPE), machine=f"{GPUS} {GPU}")
     for name, by_load in waits.items():
         wait = by_load[LOAD]
-        numbers[f"seat_s_{name}"] = figure(wait.slot_s, "s", f"median wait for a batch slot, {name} batching")
-        numbers[f"first_s_{name}"] = figure(wait.first_token_s, "s", f"median time to first token, {name} batching")
-        numbers[f"gap_s_{name}"] = figure(wait.gap_s, "s", f"mean inter-token latency, {name} batching")
+        builder.add("seat_s_{policy}", wait.slot_s, policy=name)
+        builder.add("first_s_{policy}", wait.first_token_s, policy=name)
+        builder.add("gap_s_{policy}", wait.gap_s, policy=name)
     static, continuous = waits["static"][LOAD], waits["continuous"][LOAD]
     # The error of the timing model scales arrivals and times alike, since a load is relative to the capacity.
     time_ratios = lab.gpu_times(server)
@@ -84,23 +84,17 @@ def wait_for_batch(lab: Laboratory) -> Finding:
         name: by_load[LOAD].slot_s * time_ratios > STEPS * by_load[LOAD].gap_s * time_ratios
         for name, by_load in waits.items()
     }
-    return Finding(
-        verdicts=by_rule(holds=has_long_wait["continuous"] & has_long_wait["static"], never=~has_long_wait["static"]),
-        answer=f"If batches of {SLOTS} users start and end together, the median wait for a batch slot at a load of "
-        f"{LOAD:g} is {static.slot_s:.0f} s, in which another user gets {static.slot_s / static.gap_s:,.0f} tokens. "
-        f"If users join between two tokens, it is {1e3 * continuous.slot_s:.0f} ms, or "
-        f"{continuous.slot_s / continuous.gap_s:.1f} tokens.",
-        numbers=numbers,
-        reason=f"both policies were simulated with the same arrivals, for {with_type(MODEL, DTYPE)} on {GPUS} {GPU}; "
-        "the simulation agrees with closed-form queueing results",
-        curves=Curves(
-            x="load",
-            y="median wait for a batch slot, seconds",
-            lines={
-                f"{name} batching": tuple((load, wait.slot_s) for load, wait in by_load.items())
-                for name, by_load in waits.items()
-            },
-        ),
+    return builder.finding(
+        by_rule(holds=has_long_wait["continuous"] & has_long_wait["static"], never=~has_long_wait["static"]),
+        {
+            f"{name} batching": tuple((load, wait.slot_s) for load, wait in by_load.items())
+            for name, by_load in waits.items()
+        },
+        slots=SLOTS,
+        load=LOAD,
+        static_tokens=static.slot_s / static.gap_s,
+        continuous_ms=1e3 * continuous.slot_s,
+        continuous_tokens=continuous.slot_s / continuous.gap_s,
     )
 
 

@@ -27,7 +27,7 @@ from wse.serving.economics import load_economics
 from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.claims.certainty import Cases, by_rule
 from wse.studies.claims.laboratory import Laboratory, context_text, with_type
-from wse.studies.claims.result import Curves, Finding, figure
+from wse.studies.claims.result import Finding, FindingBuilder
 from wse.studies.claims.serving import DTYPE, GPUS, gpu_server
 from wse.studies.compare.grid.streaming import weights_of
 from wse.studies.estimate.ranges.sampled_figures import POWER
@@ -103,29 +103,18 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
     model that needs several wafers. The claim is true if the sizes are near the claimed ones and
     the larger model is slower than a fast mode (`FAST_TIMES` times the plain speed).
     """
-    numbers, sizes = {}, {}
+    builder, sizes = FindingBuilder("size_of_one_wafer", served=with_type(SERVED), small=with_type(SMALL)), {}
     for dtype, claimed in PRECISIONS.items():
         layers = lab.layers_that_fit(SHAPE, 1, dtype).layers
         sizes[dtype] = parameters_that_fit(lab, SHAPE, 1, dtype) / BILLION
-        meaning = f"parameters that one wafer stores as {dtype}: {layers} layers of {SHAPE}; claimed: {claimed:g}"
-        numbers[f"parameters_{dtype}"] = figure(sizes[dtype], "billions", meaning)
-    wafers, rate = lab.estimate(SERVED).system.wafers, lab.speed(SERVED)
-    numbers["wafers"] = figure(wafers, "wafers", f"that store {with_type(SERVED)}")
-    numbers["tokens_per_s_per_user"] = figure(rate, "tokens/s", f"for a user of {with_type(SERVED)} on these wafers")
-    meaning = f"for a user of {with_type(SMALL)} on one wafer"
-    numbers["tokens_per_s_per_user_small"] = figure(lab.speed(SMALL), "tokens/s", meaning)
+        names = {"dtype": dtype, "layers": layers, "model": SHAPE, "claimed_size": claimed}
+        builder.add("parameters_{dtype}", sizes[dtype], **names)
+    builder.add("wafers", lab.estimate(SERVED).system.wafers)
+    builder.add("tokens_per_s_per_user", lab.speed(SERVED))
+    builder.add("tokens_per_s_per_user_small", lab.speed(SMALL))
     is_near_claim = np.all([abs(sizes[dtype] / claimed - 1) <= NEAR for dtype, claimed in PRECISIONS.items()], axis=0)
     is_slow = lab.speeds(SERVED) < FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
-    return Finding(
-        verdicts=by_rule(holds=is_near_claim & is_slow, never=~is_near_claim & ~is_slow),
-        answer=f"One wafer stores {sizes['bfloat16'][0]:.1f} billion parameters with 16 bits each, or "
-        f"{sizes['int8'][0]:.1f} billion with 8 bits; the claim says {PRECISIONS['bfloat16']:g} and "
-        f"{PRECISIONS['int8']:g} billion. However, a fast model can span several wafers: on "
-        f"{wafers} wafers, a user of {with_type(SERVED)} gets {rate:,.0f} tokens/s.",
-        numbers=numbers,
-        reason="sizes of the compiled placement and of the software on a PE, the number of wafers that the vendor "
-        "disclosed for 70B, and the speed of 70B",
-    )
+    return builder.finding(by_rule(holds=is_near_claim & is_slow, never=~is_near_claim & ~is_slow), claimed=PRECISIONS)
 
 
 def dense_400b(lab: Laboratory) -> Finding:
@@ -138,33 +127,15 @@ def dense_400b(lab: Laboratory) -> Finding:
     wafers = result.system.wafers
     power_number = load_economics(load_wafer(DEFAULT_WAFER)).power_w
     power = wafers * lab.sampled(POWER, power_number) / 1e6
-    low, middle, high = (wafers * price for price in CAPITAL_MUSD)
     capital = wafers * lab.sampled("price of a system with one wafer", CAPITAL)
     is_confirmed = (wafers >= 10) & (power >= 0.25) & (power <= 1.0) & (capital >= 10)
-    return Finding(
-        verdicts=by_rule(holds=is_confirmed, never=~is_confirmed),
-        answer=f"{with_type(LARGE)} needs {wafers} wafers with a peak power of {power[0]:.2f} MW and a capital cost of "
-        f"{middle:,.0f} million dollars, or {low:,.0f} to {high:,.0f} million over the range of prices.",
-        numbers={
-            "wafers": figure(wafers, "wafers", f"that store {with_type(LARGE)}"),
-            "power_mw": figure(
-                power, "MW", f"at {power_number.value / 1e3:g} kW per wafer, the peak power that the vendor states"
-            ),
-            **{
-                f"capital_musd{suffix}": figure(
-                    wafers * price, "million USD", f"at {price:.2f} million per system, {origin}"
-                )
-                for suffix, price, origin in zip(
-                    ("_low", "", "_high"),
-                    CAPITAL_MUSD,
-                    ("according to an analyst", "the geometric mean", "reported second-hand"),
-                    strict=True,
-                )
-            },
-        },
-        reason="the number of wafers follows from the model's size; the prices come from an analyst and from a "
-        "second-hand report",
-    )
+    builder = FindingBuilder("dense_400b", model=with_type(LARGE))
+    builder.add("wafers", wafers)
+    builder.add("power_mw", power, wafer_kw=power_number.value / 1e3)
+    origins = ("according to an analyst", "the geometric mean", "reported second-hand")
+    for suffix, price, origin in zip(("_low", "", "_high"), CAPITAL_MUSD, origins, strict=True):
+        builder.add("capital_musd{suffix}", wafers * price, suffix=suffix, price=price, origin=origin)
+    return builder.finding(by_rule(holds=is_confirmed, never=~is_confirmed))
 
 
 def short_context(lab: Laboratory) -> Finding:
@@ -180,43 +151,33 @@ def short_context(lab: Laboratory) -> Finding:
         rates.append(lab.speeds(SERVED, context=context, prompt_len=context - new, new_tokens=new))
         on_gpus.append(lab.gpu(SERVED, GPU, 1, context - new, new).rate_of_user)
     speed_ratio = rates[-1] / rates[0]
-    numbers = {}
-    for context, count, rate in zip(CONTEXTS, wafers, rates, strict=True):
-        numbers[f"tokens_per_s_{context}"] = figure(
-            rate, "tokens/s", f"for a user of {with_type(SERVED)} with {context_text(context, new)}"
-        )
-        numbers[f"wafers_{context}"] = figure(
-            count, "wafers", f"the fewest that store {with_type(SERVED)} and a KV cache of {context:,} tokens"
-        )
-    meaning = f"speed at {CONTEXTS[-1]:,} tokens of context, relative to {CONTEXTS[0]:,}"
-    numbers["speed_kept"] = figure(speed_ratio, "", meaning)
     machine = f"{GPUS} {GPU.upper()}s"
-    numbers["tokens_per_s_gpus"] = figure(
-        on_gpus[-1], "tokens/s", f"for a single user with {DTYPE} on {machine}, {CONTEXTS[-1]:,} tokens of context"
+    builder = FindingBuilder(
+        "short_context",
+        model=with_type(SERVED),
+        machine=machine,
+        dtype=DTYPE,
+        shortest=CONTEXTS[0],
+        longest=CONTEXTS[-1],
     )
+    for context, count, rate in zip(CONTEXTS, wafers, rates, strict=True):
+        builder.add("tokens_per_s_{context}", rate, context=context, lengths=context_text(context, new))
+        builder.add("wafers_{context}", count, context=context)
+    builder.add("speed_kept", speed_ratio)
+    builder.add("tokens_per_s_gpus", on_gpus[-1])
     gpu_ratio = rates[-1] / on_gpus[-1] * lab.gpu_times(gpu_server(SERVED, GPU))
-    return Finding(
-        verdicts=by_rule(
-            holds=(speed_ratio < HALF) & (gpu_ratio <= 1), never=(speed_ratio >= HALF) & (wafers[-1] == wafers[0])
-        ),
-        answer=f"At {CONTEXTS[-1]:,} tokens of context, a user of {with_type(SERVED)} keeps "
-        f"{100 * speed_ratio[0]:.0f} % of the speed at {CONTEXTS[0]:,} ({rates[-1][0]:,.0f} of {rates[0][0]:,.0f} "
-        f"tokens/s), and the KV cache needs {wafers[-1]} wafers instead of {wafers[0]}. This is {gpu_ratio[0]:.1f} "
-        f"times the speed of a single user on {machine} with the same context. A long context costs speed, as well as "
-        "SRAM for each user's KV cache, which limits the number of users.",
-        numbers=numbers,
-        reason="KV cache sizes are exact; times depend on assumed software costs",
-        curves=Curves(
-            x="tokens of context",
-            y="tokens/s per user; wafers",
-            lines={
-                "tokens/s per user": tuple(zip(map(float, CONTEXTS), (float(rate[0]) for rate in rates), strict=True)),
-                f"tokens/s for a single user on {machine}": tuple(zip(map(float, CONTEXTS), on_gpus, strict=True)),
-                "wafers": tuple(zip(map(float, CONTEXTS), map(float, wafers), strict=True)),
-            },
-            log_x=True,
-            log_y=True,
-        ),
+    return builder.finding(
+        by_rule(holds=(speed_ratio < HALF) & (gpu_ratio <= 1), never=(speed_ratio >= HALF) & (wafers[-1] == wafers[0])),
+        {
+            "tokens/s per user": tuple(zip(map(float, CONTEXTS), (float(rate[0]) for rate in rates), strict=True)),
+            f"tokens/s for a single user on {machine}": tuple(zip(map(float, CONTEXTS), on_gpus, strict=True)),
+            "wafers": tuple(zip(map(float, CONTEXTS), map(float, wafers), strict=True)),
+        },
+        shortest_rate=rates[0][0],
+        longest_rate=rates[-1][0],
+        shortest_wafers=wafers[0],
+        longest_wafers=wafers[-1],
+        gpu_ratio=gpu_ratio[0],
     )
 
 
@@ -226,37 +187,25 @@ def smaller_models(lab: Laboratory) -> Finding:
     Two things are computed: how many parameters fit on one and on two wafers, and how accurate a
     small, fast model must be to finish a task in the same time as a large, slow model.
     """
-    numbers, sizes = {}, {}
+    ratio = lab.speed(SMALL) / lab.speed(SERVED)
+    builder, sizes = FindingBuilder("smaller_models", served=with_type(SERVED), ratio=ratio), {}
     for wafers in (1, 2):
         for dtype in ("bfloat16", "int8", "int4"):
             layers = lab.layers_that_fit(SHAPE, wafers, dtype).layers
             sizes[wafers, dtype] = parameters_that_fit(lab, SHAPE, wafers, dtype) / BILLION
-            meaning = f"parameters on {plural(wafers, 'wafer')} as {dtype}: {layers} layers of {SHAPE}"
-            numbers[f"parameters_{wafers}_{dtype}"] = figure(sizes[wafers, dtype], "billions", meaning)
-    ratio = lab.speed(SMALL) / lab.speed(SERVED)
+            names = {"count": wafers, "wafers": plural(wafers, "wafer"), "layers": layers, "model": SHAPE}
+            builder.add("parameters_{count}_{dtype}", sizes[wafers, dtype], dtype=dtype, **names)
     for accuracy in (0.99, 0.9, 0.5):
         # A model that repeats wrong steps needs 1 / accuracy attempts per step.
-        min_accuracy = accuracy / ratio
-        meaning = (
-            f"per-step accuracy at which a model {ratio:.2f} times as fast takes the same time as one with "
-            f"{accuracy:g}, if wrong steps are detected and repeated"
-        )
-        numbers[f"accuracy_for_{accuracy:g}"] = figure(min_accuracy, "", meaning)
+        builder.add("accuracy_for_{accuracy:g}", accuracy / ratio, accuracy=accuracy)
     voice_s = 0.45
-    for name, model in (("small", SMALL), ("large", SERVED)):
+    for size, model in (("small", SMALL), ("large", SERVED)):
         tokens = max(0.0, (voice_s - lab.estimate(model).latency.user.ttft_open_s) * lab.speed(model))
-        meaning = f"that {with_type(model)} generates within the 450 ms of a voice reply"
-        numbers[f"tokens_of_a_voice_turn_{name}"] = figure(tokens, "tokens", meaning)
+        builder.add("tokens_of_a_voice_turn_{size}", tokens, size=size, model=with_type(model))
     served_size = parameter_count(bundled_spec(SERVED)) / BILLION
     max_sizes = sizes[2, "int4"]
-    return Finding(
-        verdicts=by_rule(holds=max_sizes <= sizes[1, "bfloat16"], never=max_sizes >= served_size),
-        answer=f"Two wafers store {max_sizes[0]:,.0f} billion parameters with 4 bits each, and {with_type(SERVED)} has "
-        f"{served_size:,.1f} billion. More wafers store more. A small model may make more errors: if it is "
-        f"{ratio:.1f} times as fast as a large model, and wrong steps are detected and repeated, both finish a task in "
-        f"the same time if the small model gets {100 * numbers['accuracy_for_0.9'].value:.0f} % of the steps right and "
-        "the large one 90 %.",
-        numbers=numbers,
-        reason="sizes are those of the compiled placement and of the software on a PE; speed does not reveal whether a "
-        "model was distilled",
+    return builder.finding(
+        by_rule(holds=max_sizes <= sizes[1, "bfloat16"], never=max_sizes >= served_size),
+        served_size=served_size,
+        min_accuracy=builder.numbers["accuracy_for_0.9"].value,
     )

@@ -30,8 +30,9 @@ from wse.compiler.search.trees import with_group_count
 from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.attention_traits import Latent
 from wse.models.configs.rope import plain_rope
-from wse.models.spec import Experts, Layer, ModelSpec
+from wse.models.spec import Experts, ModelSpec
 from wse.program.program import Program
+from wse.studies.validate.plain_model import plain_model
 
 EXPERTS: Final = 8
 
@@ -159,24 +160,13 @@ def layers(count: int, seed: int) -> Iterator[LayerCase]:
         kv_heads, queries_per_key = int(rng.choice([1, 2, 4])), int(rng.choice([1, 2, 4]))
         head_size = int(rng.choice([8, 16, 32]))
         hidden = kv_heads * queries_per_key * head_size
-        spec = ModelSpec(
-            name="small",
-            family="llama",
-            layers=(Layer(),) * (3 if i % 2 else 1),
+        spec = plain_model(
+            layers=3 if i % 2 else 1,
             hidden_size=hidden,
-            head_count=kv_heads * queries_per_key,
-            kv_head_count=kv_heads,
-            head_size=head_size,
-            attention_scale=head_size**-0.5,
-            rope=plain_rope(head_size, 1e4),
             ffn_size=int(rng.integers(2 * hidden, 4 * hidden)),
-            vocab_size=256,
-            context_limit=CONTEXT,
-            norm_eps=1e-5,
-            tied_embedding=True,
-            dtype="float32",
-            bos_token_id=None,
-            eos_token_ids=(),
+            heads=kv_heads * queries_per_key,
+            kv_heads=kv_heads,
+            context=CONTEXT,
         )
         dtype, cached = str(rng.choice(["float16", "float32"])), int(rng.integers(1, CONTEXT))
         mapping = "region" if spec.layer_count == 1 else "pipeline"
@@ -213,18 +203,12 @@ def prefill_layers(count: int, seed: int) -> Iterator[LayerCase]:
         if i % 2:
             continue  # cases with an even index have a single layer
         side, own_weights = int(rng.integers(SMALLEST_SQUARE, LARGEST_SQUARE + 1)), i % 4 == 0
-        head = drawn_layers.spec.hidden_size
-        one_head = replace(
-            drawn_layers.spec,
-            head_count=1,
-            kv_head_count=1,
-            head_size=head,
-            attention_scale=head**-0.5,
-            rope=plain_rope(head, 1e4),
-        )
+        spec = drawn_layers.spec
+        if own_weights:
+            spec = plain_model(layers=1, hidden_size=spec.hidden_size, ffn_size=spec.ffn_size, context=CONTEXT)
         yield replace(
             drawn_layers,
-            spec=one_head if own_weights else drawn_layers.spec,
+            spec=spec,
             rows=side,
             cols=side,
             prefill=MESH_GEMM_OWN if own_weights else MESH_GEMM,

@@ -22,13 +22,11 @@ from wse.studies.validate.kernel_model.profile import duration, step_time_of, ti
 from wse.studies.validate.kernel_model.step_time import TAIL_COLS, TAIL_ROWS, StepTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_number, read_whole
-from wse.studies.validate.predictors.prediction import Declined, Prediction, require
+from wse.studies.validate.predictors.prediction import Declined, Prediction, decline_words, require
 
 _PHASES: Final = frozenset({"layer-attention", "layer-ffn", "layer"})
 _WITH_BOUNDARY: Final = re.compile(r"\bboundary\b", re.IGNORECASE)
-_WAITING: Final = re.compile(r"\bwait|contains waiting|back-pressure", re.IGNORECASE)
 _WAITS: Final = re.compile(r"\b(ATTN|FFN) block waits on (ATTN|FFN)\b", re.IGNORECASE)
-_OTHER_QUANTITY: Final = re.compile(r"\b(idle|share|growth|slope|less|without|first token)\b|[0-9] ?%", re.IGNORECASE)
 _ONE_LAYER: Final = re.compile(r"per layer|one layer|\bstage \(", re.IGNORECASE)
 _LAYERS: Final = re.compile(r"\(?([0-9]+) layers", re.IGNORECASE)
 
@@ -45,10 +43,7 @@ def predict_layer(m: Measurement) -> Prediction | None:
     waits = _WAITS.search(m.text("metric"))
     if m.text("phase") not in _PHASES and not waits:
         return None
-    if "meshrt" in m.text("model").lower():
-        raise Declined("other kernels, whose layers are not described")
-    if re.search(r"\bboundary of\b", m.text("metric"), re.IGNORECASE):
-        raise Declined("the boundary of a test harness, which is not modelled")
+    decline_words("declined_layers", m)
     steps, run = timed_run(m)
     if waits:
         return _predict_wait(m, steps, run, waits[2].upper())
@@ -79,10 +74,7 @@ def _predict_part(m: Measurement, steps: StepTime, run: DescribedRun) -> Predict
     is_timed_part = re.search(r"\bT_(attn|ffn)\b", metric) is not None
     if _WITH_BOUNDARY.search(texts) and not is_timed_part:
         raise Declined("includes the boundary of a test harness, which is not modelled")
-    if _WAITING.search(metric) or re.search(r"contains (back-pressure )?wait", texts, re.IGNORECASE):
-        raise Declined("contains waiting for another stage, so it is only an upper bound")
-    if _OTHER_QUANTITY.search(metric):
-        raise Declined("the metric names no part of a layer that is described")
+    decline_words("declined_parts_of_layers", m)
     if re.search(r"\bserial\b", metric) and run.blocks > BLOCKS_PER_ROW:
         raise Declined("a layer on blocks of several shapes, of which the row states one")
     if "A1" not in metric and "ffn" not in m.text("phase") and not run.states_context:

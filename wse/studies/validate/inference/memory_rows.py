@@ -19,6 +19,7 @@ from wse.studies.validate.kernel_model.profile import PROFILE, in_row_unit
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.text_numbers import read_whole
+from wse.studies.validate.measured.words import name_in
 from wse.studies.validate.predictors.prediction import Declined, Prediction, require
 from wse.studies.validate.result import CONSTANT_OF_PROFILE
 
@@ -39,21 +40,6 @@ _CODE: Final = re.compile(r":\s*(code|RoPE)\b|\.text\b", re.IGNORECASE)
 _SYSTEM: Final = re.compile(r":\s*system\b", re.IGNORECASE)
 _ACTIVATIONS: Final = re.compile(r":\s*activations\b", re.IGNORECASE)
 
-_ROLES: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), role)
-    for pattern, role in (
-        (r"prefill.*\bht_?head|prefill.*\bhead", "prefill_head"),
-        (r"prefill.*\bht_?tail|prefill.*\btail", "prefill_tail"),
-        (r"prefill.*\bATTN\b", "prefill_attention"),
-        (r"prefill.*\bFFN\b", "prefill_feed_forward"),
-        (r"\bprefill\b", "prefill"),
-        (r"\bHT[_ ]?tail|\btail\b", "tail"),
-        (r"\bHT[_ ]?head|\bhead\b", "head"),
-        (r"\bFFN\b", "feed_forward"),
-        (r"\bATTN\b|\bA \(", "attention"),
-        (r"\bcompute\b", "shared"),
-    )
-)
 _ITEMS: Final[tuple[tuple[re.Pattern[str], Callable[[PeMemory], float]], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), value)
     for pattern, value in (
@@ -150,7 +136,7 @@ def _memory_of(m: Measurement, model: ModelSpec, wafer: WaferSpec) -> PeMemory:
     """
     metric = m.text("metric")
     is_shared_model = shares_blocks(m)
-    role = next((role for pattern, role in _ROLES if pattern.search(metric)), None)
+    role = name_in("roles", metric)
     if role is None and ("MAX_SEQ_LEN" in metric or "position" in metric):
         role = "shared" if is_shared_model else "attention"
     role = require(role, "the metric names no role of a PE that is described")

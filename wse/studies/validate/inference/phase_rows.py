@@ -12,54 +12,13 @@ from wse.studies.validate.kernel_model.profile import duration, timed_run
 from wse.studies.validate.kernel_model.step_time import LayerTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.prediction import Declined, Prediction, require
+from wse.studies.validate.measured.words import row_in, rows_of
+from wse.studies.validate.predictors.prediction import Declined, Prediction, decline_words, require
 
 PHASES: Final = ("attention-phase", "ffn-phase")
 _STEPS: Final = {step.name: step for step in (*ATTENTION, *FEED_FORWARD)}
 _CONTEXT_STEPS: Final = frozenset({"score", "softmax", "pv"})
 _REDUCE: Final = "all-reduce"
-
-_GROUPS: Final = tuple(
-    (re.compile(rf"^(?:{pattern})\b", re.IGNORECASE), tuple(names.split()))
-    for pattern, names in (
-        ("A1 first half", "qkv"),
-        ("A1 second half", "qk_norm_rope"),
-        ("A1", "qkv qk_norm_rope"),
-        ("A2", "score softmax pv o_proj residual"),
-        ("scan", "score softmax pv"),
-        ("F1", "f1"),
-        ("F2", "f2"),
-    )
-)
-"""Patterns of the names of step groups in metrics, and the steps of each group.
-
-Text after such a name is an explanation, unless it begins with a plus sign."""
-
-_PRODUCT: Final = r".*\b(?:GEMV|matvec|matmul)\b"
-_TERMS: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), step, purposes)
-    for pattern, step, purposes in (
-        (rf"\bQKV\b{_PRODUCT}", "qkv", ("projections",)),
-        (r"\bQKV\b", "qkv", ()),
-        (r"\bQK-?norm\b", "qk_norm_rope", ("norm", _REDUCE)),
-        (r"\bRoPE\b", "qk_norm_rope", ("RoPE",)),
-        (r"\bK/?V (?:append|write)", "score", ("append keys and values",)),
-        (r"\bsoftmax\b", "softmax", ()),
-        (r"\bP\.?V\b|score-?V\b", "pv", ()),
-        (r"\bscores?\b", "score", ()),
-        (rf"O-?proj{_PRODUCT}", "o_proj", ("projection",)),
-        (r"O-?proj", "o_proj", ()),
-        (r"\bRMSNorm\b", "f1", ("sum of squares", "scale", "gain")),
-        (r"\bup/gate\b", "f1", ("up and gate",)),
-        (r"\bSiLU\b", "f1", ("SiLU",)),
-        (r"\bSwiGLU\b|^product$", "f1", ("product",)),
-        (rf"\bdown\b{_PRODUCT}", "f2", ("down",)),
-        (r"\bdown\b", "f2", ()),
-        (r"\bresidual\b", "residual", ()),
-    )
-)
-"""Patterns of terms in metrics, with the step that each denotes and the purposes of its operations.
-No purposes denote the whole step."""
 
 _COLLECTIVE: Final = re.compile(r"^(?:[XY] |row |column |band )?(?:all-?)?reduce$", re.IGNORECASE)
 _CONDITION: Final = re.compile(
@@ -67,7 +26,6 @@ _CONDITION: Final = re.compile(
     re.IGNORECASE,
 )
 _LAYERS: Final = re.compile(r"\b([0-9]+) layers\b", re.IGNORECASE)
-_OTHER_KERNEL: Final = re.compile(r"\bfused\b|\bvariant\b|fusion", re.IGNORECASE)
 _PASS: Final = re.compile(r"\bpass:|\binside softmax\b", re.IGNORECASE)
 
 Part = tuple[str, str]
@@ -86,8 +44,7 @@ def predict(m: Measurement) -> Prediction | None:
     metric = m.text("metric")
     if m.text("phase") not in PHASES or _PASS.search(metric):
         return None
-    if _OTHER_KERNEL.search(metric):
-        raise Declined("another variant of the kernel, whose operations are not described")
+    decline_words("declined_phases_of_layers", m)
     added_parts, subtracted_parts = _parts_of_metric(metric)
     steps, run = timed_run(m)
     names = {name for name, _ in added_parts | subtracted_parts}
@@ -134,25 +91,25 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part]:
     """
     parts: set[Part] = set()
     words = text.strip()
-    for pattern, names in _GROUPS:
+    for pattern, row in rows_of("step_groups"):
         match = pattern.search(words)
         if match:
-            parts |= {(name, "") for name in names}
+            parts |= {(step, "") for step in row["steps"]}
             rest = words[match.end() :].strip()
             words = rest if rest.startswith("+") else ""
             break
     for term in re.split(r"\+|,|;|\band\b|\bwith\b", words):
         name = term.strip()
-        group = next((names for pattern, names in _GROUPS if pattern.search(name)), None)
+        group = row_in("step_groups", name)
         if group is not None:
-            parts |= {(step, "") for step in group}
+            parts |= {(step, "") for step in group["steps"]}
         elif _COLLECTIVE.search(name) and last_step:
             parts.add((last_step, _REDUCE))
         elif name and not _CONDITION.search(name):
-            found = next(((step, purposes) for pattern, step, purposes in _TERMS if pattern.search(name)), None)
             reason = f"the metric names {name[:40]!r}, which is no step of a layer that is described"
-            last_step, purposes = require(found, reason)
-            parts |= {(last_step, purpose) for purpose in purposes or ("",)}
+            denoted = require(row_in("step_terms", name), reason)
+            last_step = denoted["step"]
+            parts |= {(last_step, purpose) for purpose in denoted["purposes"] or ("",)}
     return frozenset(parts)
 
 

@@ -10,7 +10,7 @@ from wse.studies.validate.inference import layer_rows, memory_rows, message_rows
 from wse.studies.validate.kernel_model.profile import SIMULATOR
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import on_simulator
-from wse.studies.validate.predictors.prediction import Declined, Prediction, Predictor
+from wse.studies.validate.predictors.prediction import Declined, Prediction, Predictor, decline_words
 
 SCORED_KINDS: Final = re.compile(r"measured|sum of measured|compiled", re.IGNORECASE)
 """Kinds of values with which predictions are compared. Fits, and differences of other values, are
@@ -30,19 +30,6 @@ _PREDICTORS: Final[tuple[Predictor, ...]] = (
     step_rows.predict,
 )
 """Predictors in the order in which they are tried."""
-
-_NOT_MODELLED: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), reason)
-    for pattern, reason in (
-        (r"^attention-kernel:", "a test kernel whose harness adds a boundary that is not modelled"),
-        (r"^kv-transfer:", "a transfer of a cache that software of hosts or adaptors limits, which is not modelled"),
-        (r"^clock:", "a ratio of clocks, from which the profile takes its clock"),
-        (r"softmax pass:", "a pass whose operations are not described one by one"),
-        (r"^allreduce:", "the metric states no all-reduce along a line whose PEs and words are known"),
-        (r"^hop:", "a message or an operation that is not described"),
-    )
-)
-"""Patterns of "phase: metric" strings of measurements without a predictor, with the reasons."""
 
 
 def predict(m: Measurement) -> Prediction | None:
@@ -71,7 +58,5 @@ def predict(m: Measurement) -> Prediction | None:
         return prediction
     if on_simulator(m):
         raise Declined(SIMULATOR)
-    for pattern, reason in _NOT_MODELLED:
-        if pattern.search(f"{m.text('phase')}: {m.text('metric')}"):
-            raise Declined(reason)
+    decline_words("declined_inference", m)
     raise Declined(f"not modelled: {m.text('phase')}")

@@ -12,7 +12,7 @@ from wse.studies.validate.kernel_model.reduce_time import all_reduce_cycles
 from wse.studies.validate.kernel_model.step_time import StepTime
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.predictors.prediction import Declined, Prediction
+from wse.studies.validate.predictors.prediction import Declined, Prediction, decline_words
 
 _PHASES: Final = frozenset({"decode", "decode-pipelined", "allreduce"})
 UNTIMED_STEPS: Final = 17
@@ -24,16 +24,6 @@ MIN_SEGMENT_TOKENS: Final = 1_000
 """Minimum number of forced tokens for a prediction. The start takes much of the time of fewer
 tokens."""
 
-_OTHER_SOFTWARE: Final = (
-    (re.compile(r"KV farm", re.IGNORECASE), "keeps the cache in other PEs, whose kernels are not described"),
-    (re.compile(r"stalling|with (a|the) stall\b", re.IGNORECASE), "contains a stall that its authors call a defect"),
-    (re.compile(r"\bdrafts?\b|\bverify pass", re.IGNORECASE), "verifies drafts in a pass that is not described"),
-    (re.compile(r"after KV load", re.IGNORECASE), "contains the load of the cache, which is not modelled"),
-    (
-        re.compile(r"first (forced|free|generated)? ?token|\bTTFT\b", re.IGNORECASE),
-        "the time of a first token contains a start that is not modelled",
-    ),
-)
 _SAME_SPAN: Final = re.compile(r"^same,", re.IGNORECASE)
 _SPAN_WITH_FORCED: Final = re.compile(r"\bspan with F=([0-9,]+)")
 _FORCED: Final = re.compile(r"\bforced (tokens?|segment|steps?)\b", re.IGNORECASE)
@@ -74,9 +64,7 @@ def predict(m: Measurement) -> Prediction | None:
     metric, phase = m.text("metric"), m.text("phase")
     if phase not in _PHASES or (phase == "allreduce" and not _PADDED.search(m.text("settings"))):
         return None
-    for pattern, reason in _OTHER_SOFTWARE:
-        if pattern.search(metric):
-            raise Declined(reason)
+    decline_words("declined_decode_steps", m)
     steps, run = timed_run(m)
     if (_is_forced(m) or _FRAMES.search(metric) or _ANY_FORCED.search(metric)) and not run.states_stages:
         raise Declined("the row does not state into how many stages the model is divided")

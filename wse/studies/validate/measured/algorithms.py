@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.words import name_in
 
 _COLLECTIVES: Final = {
     "reduce": "reduce",
@@ -18,21 +19,6 @@ _COLLECTIVES: Final = {
     "multicast": "broadcast",
     "allreduce": "all_reduce",
 }
-_NAMES: Final = (
-    ("auto_gen", re.compile(r"\bauto[-_ ]?gen")),
-    ("k_tree", re.compile(r"\b(k|2-level|two-level)[-_ ]?tree")),
-    ("two_way", re.compile(r"\btwo-way chain")),
-    ("two_phase", re.compile(r"\btwo[-_ ]phase\b")),
-    ("snake", re.compile(r"\bsnake\b")),
-    ("ring", re.compile(r"\bring\b")),
-    ("binary_tree", re.compile(r"\btree\b")),
-    ("star", re.compile(r"\bstar\b")),
-    ("chain", re.compile(r"\b(chain|pipeline)\b")),
-    ("flooding", re.compile(r"\b(flood|multicast)")),
-)
-"""Algorithms and the words that identify them. The first match is used: ``snake chain`` is a
-snake."""
-
 _GROUP: Final = re.compile(r"\bs\s*=\s*([0-9]{1,5})\b")
 _LEVELS: Final = re.compile(r"\bk\s*=\s*([0-9])\b")
 _GROUP_COUNT: Final = re.compile(r"\b(?:g|groups?|group_num)\s*=\s*([0-9]{1,5})\b")
@@ -69,7 +55,7 @@ def collective_of(m: Measurement) -> Collective | None:
     if kind is None:
         return None
     text = m.text("algorithm").lower()
-    algorithm = next((name for name, words in _NAMES if words.search(text)), "")
+    algorithm = name_in("algorithms", text) or ""
     texts = f"{text} {m.text('note').lower()}"
     group, groups, levels = _GROUP.search(text), _GROUP_COUNT.search(texts), _LEVELS.search(text)
     return Collective(

@@ -13,19 +13,18 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from wse.errors import BadMeasurements
+from wse.files import read_toml
 from wse.studies.validate.measured.text_numbers import LARGEST_NUMBER, read_whole
 
-LARGEST: Final[dict[str, int]] = {
-    **dict.fromkeys(("grid_w", "grid_h"), 4_096),
-    "vector_len_bytes": 2**30,
-    **dict.fromkeys(("M", "N", "K", "seq_in", "seq_out"), 10**7),
-    "batch": 10**6,
-}
-"""Integer columns and their maximum values. A larger number is rejected as a mistake: no wafer has
-4,096 PEs in a row."""
+SCHEMA: Final = read_toml(Path(__file__).parents[3] / "data" / "measurement_tables.toml", BadMeasurements)
+"""Columns of each type of table, and the numbers that their cells may have."""
+
+LARGEST: Final[dict[str, int]] = SCHEMA["largest"]
+"""Integer columns and their maximum values, except those of the table `inference`."""
 
 _SLIP: Final = re.compile(r"\s*([0-9][0-9_.,]*|0x\w*)\s*", re.IGNORECASE)
 """Numbers in an unsupported notation, such as ``1,5``, ``1_000`` and ``0x10``."""
@@ -112,24 +111,8 @@ def _quote(cell: str) -> str:
     return repr(cell if len(cell) <= 40 else cell[:37] + "...")
 
 
-_RUN: Final = "id model phase machine wafers block_rows block_cols n_blocks n_stages layers_per_stage batch"
-_LENGTHS: Final = "context_min context_max context_mean prompt_len gen_tokens dtype_weights dtype_act dtype_kv"
-_VALUE: Final = "settings metric value unit repeats spread clock_note_mhz kind"
-_SOURCE: Final = "source_path source_version remark_trust group"
-
-COLUMNS: Final = (*_RUN.split(), *_LENGTHS.split(), *_VALUE.split(), *_SOURCE.split())
-"""Columns of the table."""
-
-_COUNTS: Final = {
-    "wafers": (1, 10_000),
-    **dict.fromkeys(("block_rows", "block_cols"), (1, 4_096)),
-    **dict.fromkeys(("n_blocks", "n_stages", "batch"), (1, 10**6)),
-    **dict.fromkeys(("context_min", "context_max", "context_mean", "prompt_len", "gen_tokens"), (0, 10**7)),
-}
-"""Columns with numbers, which may be empty, and the smallest and largest allowed number."""
-
-REQUIRED: Final = ("id", "model", "phase", "machine", "metric", "value", "unit", "kind", "group")
-"""Columns that a file must have and whose cells must be filled."""
+REQUIRED: Final[tuple[str, ...]] = tuple(SCHEMA["required"]["inference"])
+"""Columns of the table `inference` that a file must have and whose cells must be filled."""
 
 MAX_LAYERS: Final = 1_000
 NOT_UTF_8: Final = "\N{REPLACEMENT CHARACTER}"
@@ -169,7 +152,7 @@ def check_cells(row: Mapping[str, str]) -> InferenceCells:
     """
     sizes: dict[str, int] = {}
     faults = [f"column {column} is empty; this table needs it" for column in REQUIRED if not row[column].strip()]
-    for column, (low, high) in _COUNTS.items():
+    for column, (low, high) in SCHEMA["ranges"].items():
         text = row[column].strip()
         if not text:
             continue

@@ -20,11 +20,11 @@ from typing import Final
 
 from wse.errors import BadMeasurements, UnknownName
 from wse.files import read_file
-from wse.studies.validate.measured.cells import COLUMNS as INFERENCE_COLUMNS
 from wse.studies.validate.measured.cells import (
     LARGEST,
     NOT_UTF_8,
     REQUIRED,
+    SCHEMA,
     CsvRecord,
     CsvRecords,
     check_cells,
@@ -41,17 +41,7 @@ BUNDLED: Final = Path(__file__).parents[3] / "data" / "measurements"
 FILE_LIMIT_BYTES: Final = 2**24
 MAX_ROWS: Final = 100_000
 LONGEST_CELL: Final = 10_000
-_CONDITIONS: Final = "source_url date vendor_or_independent system chips model total_params_B active_params_B precision"
-_SERVING: Final = f"{_CONDITIONS} spec_decode batch_or_concurrency context metric value note"
-_WAFERLLM: Final = "source evidence system hardware workload phase grid_w grid_h seq_in seq_out M N K batch dtype"
-_MICROBENCH: Final = "source figure_or_table kernel algorithm grid_w grid_h vector_len_bytes M,N,K dtype"
-TABLES: Final[dict[str, tuple[str, ...]]] = {
-    "waferllm": (*_WAFERLLM.split(), "metric", "value", "note"),
-    "microbench": (*_MICROBENCH.split(), "metric", "value", "value_kind", "platform", "note"),
-    "gpu": (*_SERVING.split(), "framework", "parallelism"),
-    "public": tuple(_SERVING.split()),
-    "inference": INFERENCE_COLUMNS,
-}
+TABLES: Final[dict[str, tuple[str, ...]]] = {name: tuple(columns) for name, columns in SCHEMA["columns"].items()}
 """Columns of each table type."""
 
 TOLERANT: Final = ("inference",)
@@ -60,10 +50,7 @@ TOLERANT: Final = ("inference",)
 Only the columns `REQUIRED` must be present. The cells of other missing columns count as empty, and
 unknown columns are ignored."""
 
-ELEMENT_BYTES: Final = {
-    **dict.fromkeys(("f32", "fp32", "float32", "32-bit"), 4),
-    **dict.fromkeys(("f16", "fp16", "float16", "half", "bf16", "bfloat16", "16-bit"), 2),
-}
+ELEMENT_BYTES: Final[dict[str, int]] = SCHEMA["element_bytes"]
 """Bytes per element, keyed by the element-type names used in the files."""
 
 

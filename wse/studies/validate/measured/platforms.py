@@ -12,6 +12,7 @@ from wse.hardware.generations import RECORDS
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.words import name_in
 
 SIMULATOR_WORDS_PER_CYCLE: Final = 1.0
 """Words per cycle of a vector stream on links and ramps in the vendor's fabric simulator, for both
@@ -71,14 +72,6 @@ The first version is assumed to load descriptors before each operation, the seco
 With these gaps, all 17 rows of two-phase reduces differ from the fabric model by the same 61
 start-and-finish cycles. The second gap is the same as in the profile `tuned`."""
 
-_PHRASES: Final = {
-    "first code version": FIRST_VERSION,
-    "second code version": SECOND_VERSION,
-    "loaded per operation": FIRST_VERSION,
-    "preloaded": SECOND_VERSION,
-}
-_COMMITS: Final = {"SpMM_Cerebras@2892da6": FIRST_VERSION, "SpMM_Cerebras@05f8fdb": SECOND_VERSION}
-
 
 def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: bool) -> SoftwareProfile:
     """Return the software costs used to predict the duration of a hand-written collective.
@@ -103,9 +96,7 @@ def collective_software(m: Measurement, wafer: WaferSpec, *, same_descriptors: b
     if same_descriptors:
         return tuned
     texts = f"{m.text('algorithm')} {m.text('note')}".lower()
-    by_text = next((name for words, name in _PHRASES.items() if words in texts), None)
-    by_commit = next((name for commit, name in _COMMITS.items() if commit in m.source), SECOND_VERSION)
-    version = by_text or by_commit
+    version = name_in("code_versions", texts) or name_in("code_commits", m.source) or SECOND_VERSION
     return tuned if version == SECOND_VERSION else replace(tuned, name=RELOADED, reduce_gap_cycles=GAP_CYCLES[version])
 
 

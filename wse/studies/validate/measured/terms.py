@@ -20,6 +20,7 @@ from wse.models.spec import ModelSpec
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.weights import FORMATS, WeightFormat
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.words import name_in, row_in, rows_of
 
 LAST_PLAIN_MONTH: Final = "2024-09"
 """Last month in which services on wafers ran without speculative decoding.
@@ -32,15 +33,6 @@ NO_DRAFT, DRAFT, SILENT = "no", "yes", "silent"
 
 _MONTH: Final = re.compile(r"\b(20[0-9]{2})(?:-(0[1-9]|1[0-2]))?(?:-[0-9]{2})?\b")
 _BITS: Final = re.compile(r"\b(4|8|16|32)[- ]?bits?\b")
-_TYPES: Final = (
-    ("fp8", re.compile(r"\b(fp8|f8|e4m3)\b")),
-    ("int8", re.compile(r"\b(int8|w8a8|w8a16)\b")),
-    ("mxfp4", re.compile(r"\bmxfp4\b")),
-    ("int4", re.compile(r"\b(int4|fp4|nvfp4|w4a16|w4a8)\b")),
-    ("float16", re.compile(r"\b(fp16|float16|half)\b")),
-    ("bfloat16", re.compile(r"\b(bf16|bfloat16)\b")),
-    ("float32", re.compile(r"\b(fp32|float32)\b")),
-)
 _TYPE_OF_BITS: Final = {"4": "int4", "8": "fp8", "16": "bfloat16", "32": "float32"}
 _SIZE: Final = r"([0-9][0-9,]*(?:\.[0-9]+)?)\s*(k?)\b"
 _BOTH: Final = re.compile(_SIZE + r"\s*(?:in)?\s*/\s*" + _SIZE, re.IGNORECASE)
@@ -102,7 +94,7 @@ def element_type(m: Measurement, name: str) -> str | None:
     precision = m.text("precision").strip().lower()
     if not precision:
         return bundled_spec(name).weight_type
-    dtypes = [dtype for dtype, words in _TYPES if words.search(precision)]
+    dtypes: list[str] = [row["name"] for words, row in rows_of("element_types") if words.search(precision)]
     if len(dtypes) == 1 and not _BITS.search(precision):
         return dtypes[0]
     bits = _BITS.findall(precision)
@@ -139,30 +131,6 @@ def count(cell: str) -> int | None:
     return int(cell) or None if _COUNT.fullmatch(cell.strip()) else None
 
 
-_GPUS: Final = (
-    ("gh200", re.compile(r"\bGH200\b")),
-    ("gb200", re.compile(r"\bGB200\b")),
-    ("b200", re.compile(r"\bB200\b")),
-    ("h200", re.compile(r"\bH200\b")),
-    ("h100", re.compile(r"\bH100\b")),
-    ("a100-40gb", re.compile(r"\bA100\b.*(\b40 ?GB\b|Argonne)")),
-    ("a100", re.compile(r"\bA100\b")),
-)
-"""GPUs and the words that identify them. The first match is used. Argonne's A100 GPUs are in
-Polaris and have 40 GB."""
-
-_STACKS: Final = (
-    ("vllm", re.compile(r"\bvllm\b"), (0, 8), "2025-03"),
-    ("trtllm", re.compile(r"\b(trtllm|tensorrt-llm)\b"), (1, 0), "2025-08"),
-    ("sglang", re.compile(r"\bsglang\b"), (0, 0), ""),
-    ("graph", re.compile(r"^graph$"), (0, 0), ""),
-)
-"""Serving stacks: name, identifying words, and the first version and month to which the current
-constants apply.
-
-vLLM has used its V1 engine by default since 0.8. TensorRT-LLM has run on PyTorch by default since
-1.0."""
-
 OLD: Final = "-2024"
 """Suffix of stack names with the constants of earlier versions."""
 
@@ -171,21 +139,10 @@ _DATED_MONTH: Final = re.compile(r"\b(20[0-9]{2}-[0-9]{2})")
 _BENCHMARK_OF_2024: Final = "LLM-Inference-Bench"
 """Benchmark of October 2024 (arXiv 2411.00136), although its repository has a later date."""
 
-_FORMATS: Final = {
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "fp8": "fp8",
-    "int8": "int8",
-    "nvfp4": "nvfp4",
-    "fp4": "nvfp4",
-    "mxfp4": "mxfp4",
-    "int4_wo": "int4",
-}
-
 
 def gpu_of(m: Measurement) -> str | None:
     """Return the name of the GPU on which a measurement was made, or None if unknown."""
-    return next((name for name, words in _GPUS if words.search(m.text("system"))), None)
+    return name_in("gpus", m.text("system"))
 
 
 def stack_of(m: Measurement) -> str | None:
@@ -198,10 +155,11 @@ def stack_of(m: Measurement) -> str | None:
         The name of the stack, or None if the software is unknown.
     """
     framework = m.text("framework").lower()
-    for name, words, version, month in _STACKS:
-        if words.search(framework):
-            return name + OLD if _is_older(m, framework, version, month) else name
-    return None
+    row = row_in("stacks", framework)
+    if row is None:
+        return None
+    name: str = row["name"]
+    return name + OLD if _is_older(m, framework, tuple(row["version"]), row["month"]) else name
 
 
 def _is_older(m: Measurement, framework: str, version: tuple[int, int], month: str) -> bool:
@@ -242,7 +200,7 @@ def format_of(m: Measurement, spec: ModelSpec) -> WeightFormat | None:
 
     If ``nvfp4`` is stated for a model whose checkpoint has mxfp4 weights, the format is mxfp4.
     """
-    name = _FORMATS.get(m.text("precision").strip().lower())
+    name = name_in("weight_formats", m.text("precision").strip().lower())
     if name == "nvfp4" and spec.weight_type == "mxfp4":
         name = spec.weight_type
     return None if name is None else FORMATS[name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -11,6 +10,7 @@ from wse.errors import BadMeasurements
 from wse.models.catalogue import CONFIGURATIONS, origins
 from wse.models.configs.config import bundled_spec
 from wse.models.spec import ModelSpec
+from wse.studies.validate.plain_model import plain_model
 
 LARGEST_NUMBER: Final = 10**12
 """Largest number that is read from a string. No size or time of a run exceeds it."""
@@ -105,32 +105,22 @@ def is_cycles(metric: str) -> bool:
     return _TIMED_CYCLES.fullmatch(metric.strip()) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """Layer sizes, in elements, of a transformer whose layers are identical.
+def one_head_model(text: str) -> ModelSpec | None:
+    """Return a model with the layer sizes of the model named in a string, but a single head.
 
-    Its feed-forward blocks are gated, and it has no experts.
-    """
+    The benchmark programs of WaferLLM have such layers. The string is the name of the model, or
+    ends with it. The result is None if the model is unknown, has experts, or has feed-forward
+    blocks without a gate.
 
-    hidden_size: int
-    ffn_size: int
-    layer_count: int
-
-
-def shape_of(text: str) -> Shape | None:
-    """Return the layer sizes of the model named in a string.
-
-    The string is the name of the model, or ends with it. The result is None if the model is
-    unknown, has experts, or has feed-forward blocks without a gate.
-
-    >>> shape_of("decode LLaMA3-8B")
-    Shape(hidden_size=4096, ffn_size=14336, layer_count=32)
+    >>> model = one_head_model("decode LLaMA3-8B")
+    >>> model.hidden_size, model.ffn_size, model.layer_count, model.head_size
+    (4096, 14336, 32, 4096)
     """
     name = configuration_of(text)
     spec = None if name is None else bundled_spec(name)
     if spec is None or spec.experts is not None or not spec.gated:
         return None
-    return Shape(hidden_size=spec.hidden_size, ffn_size=spec.ffn_size, layer_count=spec.layer_count)
+    return plain_model(layers=spec.layer_count, hidden_size=spec.hidden_size, ffn_size=spec.ffn_size)
 
 
 @cache

@@ -17,13 +17,12 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import DECODE, LAYERS, MESH_GEMM_OWN, PREFILL, PRODUCT, REPORT, THIN_GEMM, Options
 from wse.compiler.pipeline import compile_choice
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.models.configs.rope import plain_rope
-from wse.models.spec import Layer, ModelSpec
+from wse.models.spec import ModelSpec
 from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.program import Program
 from wse.program.steps import Phase, StepKind
 from wse.studies.validate.measured.platforms import software
-from wse.studies.validate.measured.text_numbers import Shape
+from wse.studies.validate.plain_model import plain_model
 from wse.studies.validate.predictors.prediction import Declined
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 
@@ -58,69 +57,57 @@ class Grid:
 
 
 @cache
-def decode_layer_cycles(grid: Grid, shape: Shape, cached: int, dtype: str, costs: SoftwareProfile) -> float:
+def decode_layer_cycles(grid: Grid, model: ModelSpec, cached: int, dtype: str, costs: SoftwareProfile) -> float:
     """Return how many cycles one model layer takes to decode a token.
 
     Args:
         grid: Rectangle of PEs, and the wafer that it is on.
-        shape: Sizes of the model.
+        model: The model, whose attention has a single head.
         cached: Number of tokens in the KV cache, including the new token.
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
     # Cycles do not depend on free entries of the cache, so one compiled layer serves many cache sizes.
     context = 1 << (cached - 1).bit_length()
-    return _decode_fabric(grid, replace(shape, layer_count=1), context, dtype, costs).decode_cost(cached - 1).cycles
+    return (
+        _decode_fabric(grid, replace(model, layers=model.layers[:1]), context, dtype, costs)
+        .decode_cost(cached - 1)
+        .cycles
+    )
 
 
 @lru_cache(maxsize=8)
-def _decode_fabric(grid: Grid, shape: Shape, context: int, dtype: str, costs: SoftwareProfile) -> Fabric:
+def _decode_fabric(grid: Grid, model: ModelSpec, context: int, dtype: str, costs: SoftwareProfile) -> Fabric:
     """Compile the decoding of one token and return its timing model.
 
     Args:
         grid: Rectangle of PEs, and the wafer that it is on.
-        shape: Sizes of the model.
+        model: The model, whose attention has a single head.
         context: KV-cache capacity in tokens.
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    return Fabric(_compile_layers(DECODE, grid, shape, context, dtype), grid.wafer, costs)
+    return Fabric(_compile(DECODE, grid, model, context, dtype), grid.wafer, costs)
 
 
 @cache
-def prefill_layer_cycles(grid: Grid, shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
+def prefill_layer_cycles(grid: Grid, model: ModelSpec, tokens: int, dtype: str, costs: SoftwareProfile) -> float:
     """Return how many cycles one model layer takes for the prefill of a prompt.
 
     Args:
         grid: Rectangle of PEs, and the wafer that it is on.
-        shape: Sizes of the model.
+        model: The model, whose attention has a single head.
         tokens: Number of tokens in the prompt.
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    program = _compile_layers(PREFILL, grid, replace(shape, layer_count=1), tokens, dtype)
+    program = _compile(PREFILL, grid, replace(model, layers=model.layers[:1]), tokens, dtype)
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
-def layers_fit(phase: str, grid: Grid, shape: Shape, tokens: int, dtype: str) -> bool:
-    """Return whether all layers of a model fit in SRAM. Arguments are those of `_compile_layers`."""
-    return _compile_layers(phase, grid, shape, tokens, dtype).fits
-
-
-def _compile_layers(phase: str, grid: Grid, shape: Shape, tokens: int, dtype: str) -> Program:
-    """Compile the layers of a model for one phase.
-
-    Args:
-        phase: ``decode`` or ``prefill``.
-        grid: Rectangle of PEs, and the wafer that it is on.
-        shape: Sizes of the model.
-        tokens: Capacity of the KV cache, or the number of tokens in the prompt of a prefill.
-        dtype: Element type.
-    """
-    is_prefill = phase == PREFILL
-    prompt = tokens if is_prefill else 0
-    options = _options(grid, dtype, scope=LAYERS, phases=(phase,), prompt_tokens=prompt, context=tokens)
-    return _compile(grid, shape, options, MESH_GEMM_OWN if is_prefill else THIN_GEMM)
+def layers_fit(phase: str, grid: Grid, model: ModelSpec, tokens: int, dtype: str) -> bool:
+    """Return whether all layers of a model fit in SRAM. Arguments are those of `_compile`."""
+    return _compile(phase, grid, model, tokens, dtype).fits
 
 
 @cache
@@ -136,8 +123,8 @@ def gemv_cycles(grid: Grid, K: int, N: int, groups: int, dtype: str, costs: Soft
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    options = _options(grid, dtype, scope=PRODUCT, phases=(DECODE,), groups=groups or EQUAL_GROUPS)
-    program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, THIN_GEMM)
+    model = plain_model(layers=1, hidden_size=K, ffn_size=N)
+    program = _compile(DECODE, grid, model, 1, dtype, scope=PRODUCT, groups=groups or EQUAL_GROUPS)
     return Fabric(program, grid.wafer, costs).decode_cost(0).cycles
 
 
@@ -155,80 +142,55 @@ def gemm_cycles(grid: Grid, M: int, K: int, N: int, repeats: int, dtype: str, co
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
-    options = _options(grid, dtype, scope=PRODUCT, phases=(PREFILL,), prompt_tokens=M, context=M)
-    program = _compile(grid, Shape(hidden_size=K, ffn_size=N, layer_count=1), options, MESH_GEMM_OWN)
+    program = _compile(PREFILL, grid, plain_model(layers=1, hidden_size=K, ffn_size=N), M, dtype, scope=PRODUCT)
     program = replace(program, phases=tuple(_repeat_work(phase, repeats) for phase in program.phases))
     return Fabric(program, grid.wafer, costs).prefill_cost(0).cycles
 
 
-def _one_head(shape: Shape) -> ModelSpec:
-    """Build a model whose attention has a single head, as in the benchmark programs.
-
-    The head is as wide as the hidden vector.
-    """
-    return ModelSpec(
-        name="one head",
-        family="llama",
-        layers=(Layer(),) * shape.layer_count,
-        hidden_size=shape.hidden_size,
-        head_count=1,
-        kv_head_count=1,
-        head_size=shape.hidden_size,
-        attention_scale=shape.hidden_size**-0.5,
-        rope=plain_rope(shape.hidden_size, 1e4),
-        ffn_size=shape.ffn_size,
-        vocab_size=1,
-        context_limit=2**31,
-        norm_eps=1e-5,
-        tied_embedding=False,
-        dtype="float16",
-        bos_token_id=None,
-        eos_token_ids=(),
-    )
-
-
-def _options(
+@cache
+def _compile(
+    phase: str,
     grid: Grid,
+    model: ModelSpec,
+    tokens: int,
     dtype: str,
     *,
-    scope: str,
-    phases: tuple[str, ...],
-    prompt_tokens: int = 0,
-    context: int = 1,
+    scope: str = LAYERS,
     groups: int = EQUAL_GROUPS,
-) -> Options:
-    return Options(
-        mapping="region",
-        wafers=1,
-        dtype=dtype,
-        accumulate=dtype,  # the released kernels add up in the type of their operands
-        context=context,
-        prompt_tokens=(prompt_tokens,),
-        region=(grid.rows, grid.cols),
-        capacity=REPORT,
-        scope=scope,
-        phases=phases,
-        groups=groups,
-        store_and_forward=True,
-    )
-
-
-@cache
-def _compile(grid: Grid, shape: Shape, options: Options, product: str) -> Program:
-    """Compile the layers or matrix products of a benchmark program.
+) -> Program:
+    """Compile the layers or matrix products of a benchmark program for one phase.
 
     Only the code size per PE in the software profile affects compilation.
 
     Args:
+        phase: ``decode`` or ``prefill``.
         grid: Rectangle of PEs, and the wafer that it is on.
-        shape: Sizes of the model or of the matrices.
-        options: Compiler options.
-        product: Type of matrix product used in prefill.
+        model: The model, whose attention has a single head, or one whose hidden and feed-forward
+            vectors have the sizes of a product.
+        tokens: Capacity of the KV cache, or the number of tokens in the prompt of a prefill.
+        dtype: Element type.
+        scope: What is compiled: the layers or a single product.
+        groups: Number of groups of PEs in an all-reduce.
     """
-    chunk = max(*options.prompt_tokens, 1)
-    choice = Choice(prefill=product, prefill_chunk=chunk, head_chunk=1)
-    profile = software(PROFILE, grid.wafer.generation)
-    return compile_choice(_one_head(shape), grid.wafer, profile, options, choice)
+    is_prefill = phase == PREFILL
+    prompt_tokens = tokens if is_prefill else 0
+    options = Options(
+        mapping="region",
+        wafers=1,
+        dtype=dtype,
+        accumulate=dtype,  # the released kernels add up in the type of their operands
+        context=tokens,
+        prompt_tokens=(prompt_tokens,),
+        region=(grid.rows, grid.cols),
+        capacity=REPORT,
+        scope=scope,
+        phases=(phase,),
+        groups=groups,
+        store_and_forward=True,
+    )
+    product = MESH_GEMM_OWN if is_prefill else THIN_GEMM
+    choice = Choice(prefill=product, prefill_chunk=max(prompt_tokens, 1), head_chunk=1)
+    return compile_choice(model, grid.wafer, software(PROFILE, grid.wafer.generation), options, choice)
 
 
 def _repeat_work(phase: Phase, repeats: int) -> Phase:

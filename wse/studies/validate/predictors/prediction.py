@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.text_numbers import configuration_of
+from wse.studies.validate.measured.words import rows_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,22 @@ def require(value: T | None, reason: str) -> T:
     return value
 
 
+def decline_words(section: str, m: Measurement) -> None:
+    """Decline a measurement with words of a section of the file of words.
+
+    Args:
+        section: Section of `wse.studies.validate.measured.words.WORDS_FILE` with columns and
+            reasons.
+        m: The measurement.
+
+    Raises:
+        Declined: A column of the measurement contains such words.
+    """
+    for pattern, row in rows_of(section):
+        if pattern.search(m.text(row["column"])):
+            raise Declined(row["reason"])
+
+
 def stated_configuration(m: Measurement) -> str:
     """Return the name of the bundled configuration of the model that a measurement names.
 
@@ -101,11 +118,6 @@ WRONG_ROW: Final = "wrong row: "
 """Beginning of the reason for which a row with a fault is not predicted."""
 
 _OTHER_SYSTEMS: Final = re.compile(r"^(T10|Ladder|SGLang|cuBLAS|WSC-LLM|Ouroboros)", re.IGNORECASE)
-_NO_TIME: Final = re.compile(
-    r"(\b|_)(ratio|speedup|gain|efficiency|fraction|underutilisation|growth|slowdown|error|percent|capacity)(\b|_)|%"
-)
-_SPECIFICATION: Final = re.compile(r"\bspec\b|\bclock\b|NoC", re.IGNORECASE)
-_RATE: Final = re.compile(r"flop|time steps|gb/s", re.IGNORECASE)
 
 
 def decline_without_value(m: Measurement) -> None:
@@ -144,13 +156,7 @@ def decline_untimed(m: Measurement) -> None:
         Declined: The metric is a ratio, a fraction, a specification, or the rate of a whole
             application.
     """
-    metric = m.text("metric").lower()
-    if _NO_TIME.search(metric):
-        raise Declined("compares systems or states a fraction, not the cycles of one run")
-    if _SPECIFICATION.search(m.text("system")):
-        raise Declined("a specification, not a measurement of a run")
-    if _RATE.search(metric):
-        raise Declined("the rate of a whole application, whose program is not modelled")
+    decline_words("declined_untimed", m)
 
 
 def decline_rest(m: Measurement) -> None:

@@ -15,7 +15,6 @@ follows:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -45,7 +44,13 @@ from wse.studies.validate.measured.terms import (
     lengths,
     with_drafts,
 )
-from wse.studies.validate.predictors.prediction import Declined, Prediction, require, stated_configuration
+from wse.studies.validate.predictors.prediction import (
+    Declined,
+    Prediction,
+    decline_words,
+    require,
+    stated_configuration,
+)
 
 PROFILE: Final = "production"
 MAPPING: Final = "bands"
@@ -64,9 +69,6 @@ TIMES: Final[dict[str, tuple[str, ...]]] = {"ttft_s": ("latency", "user", "ttft_
 
 The first token arrives before any draft. Users' measurements include the network and the
 connection."""
-
-_MODELLED: Final = re.compile(r"^(modelled_|fit_)")
-_PRICE: Final = re.compile(r"(^|_)(usd|price|cost)(_|$)")
 
 METRICS: Final = RATES | TIMES
 
@@ -110,10 +112,7 @@ def service_request(m: Measurement) -> ServiceRequest | None:
     wafer, metric = wafer_of(m), m.text("metric").strip()
     if m.table != "public" or wafer is None or m.text("system").lower().endswith("(waferllm)"):
         return None
-    if _MODELLED.match(metric):
-        raise Declined("a result of another model, not a measurement")
-    if _PRICE.search(metric):
-        raise Declined("a price, which does not follow from a model of the machine")
+    decline_words("declined_services", m)
     if metric not in METRICS:
         raise Declined(
             "a property of a machine or a model, or a count for a number of users that the row does not state"

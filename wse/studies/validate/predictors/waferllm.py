@@ -18,9 +18,10 @@ from typing import Final
 from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.rounds import exchange_cycles
 from wse.hardware.spec import SoftwareProfile, WaferSpec
+from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import Profiles, software, wafer_of, words_per_cycle
-from wse.studies.validate.measured.text_numbers import Shape, is_cycles, shape_of
+from wse.studies.validate.measured.text_numbers import is_cycles, one_head_model
 from wse.studies.validate.predictors.harness import (
     PROFILE,
     Grid,
@@ -78,21 +79,21 @@ def predict(m: Measurement, profiles: Profiles = software) -> Prediction | None:
     if not _RATE.match(m.text("metric")):
         raise Declined("not tokens per second, which is what the time of layers gives")
     name = m.text("workload") or m.text("kernel")
-    shape, wafer = _shape(name), require(wafer_of(m), NO_GENERATION)
+    model, wafer = _model(name), require(wafer_of(m), NO_GENERATION)
     if m.sizes.get("batch", 1) != 1:
         raise Declined("the released kernels support a single user only")
     dtype = require(m.dtype, NO_DTYPE)
     costs = profiles(PROFILE, wafer.generation)
     if phase == "end2end":
-        return _request(m, wafer, shape, name, dtype, costs)
+        return _request(m, wafer, model, name, dtype, costs)
     tokens = m.sizes.get("seq_in", TOKENS)
     if m.rows is None and m.cols is None:
-        return _best(phase, _swept_grids(wafer, phase), shape, tokens, dtype, costs)
+        return _best(phase, _swept_grids(wafer, phase), model, tokens, dtype, costs)
     grid = Grid(wafer=wafer, rows=require(m.rows, NO_GRID), cols=require(m.cols, NO_GRID))
     grid.check()
     if phase == "prefill":
         grid.check_square()
-    return _best(phase, [grid], shape, tokens, dtype, costs)
+    return _best(phase, [grid], model, tokens, dtype, costs)
 
 
 def best_rate(m: Measurement) -> Prediction | None:
@@ -110,13 +111,13 @@ def best_rate(m: Measurement) -> Prediction | None:
         return None
     if m.text("metric") != "output_tok_s_per_user":
         raise Declined("not tokens per second, which is what the time of layers gives")
-    shape, wafer = _shape(m.text("model")), require(wafer_of(m), NO_GENERATION)
+    model, wafer = _model(m.text("model")), require(wafer_of(m), NO_GENERATION)
     costs = software(PROFILE, wafer.generation)
-    return _best("decode", _swept_grids(wafer, "decode"), shape, TOKENS, "float16", costs)
+    return _best("decode", _swept_grids(wafer, "decode"), model, TOKENS, "float16", costs)
 
 
-def _shape(model: str) -> Shape:
-    return require(shape_of(model), f"the shape of the model {model[:40] or '(none named)'} is not known")
+def _model(name: str) -> ModelSpec:
+    return require(one_head_model(name), f"the shape of the model {name[:40] or '(none named)'} is not known")
 
 
 def _swept_grids(wafer: WaferSpec, phase: str) -> list[Grid]:
@@ -124,29 +125,29 @@ def _swept_grids(wafer: WaferSpec, phase: str) -> list[Grid]:
 
 
 def _best(
-    phase: str, grids: Sequence[Grid], shape: Shape, tokens: int, dtype: str, costs: SoftwareProfile
+    phase: str, grids: Sequence[Grid], model: ModelSpec, tokens: int, dtype: str, costs: SoftwareProfile
 ) -> Prediction:
     """Predict the tokens per second of prefill or decode on the fastest of several grids of PEs.
 
     Args:
         phase: ``prefill`` or ``decode``.
         grids: Grids to try.
-        shape: Sizes of the model.
+        model: The model.
         tokens: Number of tokens in the prompt or in the KV cache.
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
     """
     is_decode = phase == "decode"
     layer_cycles = decode_layer_cycles if is_decode else prefill_layer_cycles
-    timed_grids = ((layer_cycles(grid, shape, tokens, dtype, costs), grid) for grid in grids)
+    timed_grids = ((layer_cycles(grid, model, tokens, dtype, costs), grid) for grid in grids)
     cycles, grid = min(timed_grids, key=lambda timed_grid: timed_grid[0])
     tokens_per_pass = 1 if is_decode else tokens
-    rate = tokens_per_pass / (shape.layer_count * cycles / CLOCK_HZ)
-    return _prediction(rate, fits=layers_fit(phase, grid, shape, tokens, dtype))
+    rate = tokens_per_pass / (model.layer_count * cycles / CLOCK_HZ)
+    return _prediction(rate, fits=layers_fit(phase, grid, model, tokens, dtype))
 
 
 def _request(
-    m: Measurement, wafer: WaferSpec, shape: Shape, name: str, dtype: str, costs: SoftwareProfile
+    m: Measurement, wafer: WaferSpec, model: ModelSpec, name: str, dtype: str, costs: SoftwareProfile
 ) -> Prediction:
     """Predict the number of tokens generated per second for a whole request.
 
@@ -160,7 +161,7 @@ def _request(
     Args:
         m: The measurement.
         wafer: The wafer generation.
-        shape: Sizes of the model.
+        model: The model.
         name: Name of the model.
         dtype: Element type.
         costs: Software costs of a PE, such as cycles for starting a task.
@@ -182,14 +183,14 @@ def _request(
     if max_slots - min_slots > MAX_CACHE_SIZES:
         raise Declined("the answer has too many numbers of cache slots to be timed one by one")
     # 2. Prefill.
-    cycles = prefill_layer_cycles(prefill_grid, shape, prompt, dtype, costs)
+    cycles = prefill_layer_cycles(prefill_grid, model, prompt, dtype, costs)
     # 3. Decode. The cache of each token contains the prompt and all tokens before it.
     for slots in range(min_slots, max_slots + 1):
         tokens = min(slots * rows, prompt + new_tokens - 1) - max((slots - 1) * rows, prompt - 1)
-        cycles += tokens * decode_layer_cycles(decode_grid, shape, slots * rows, dtype, costs)
-    fits = layers_fit("prefill", prefill_grid, shape, prompt, dtype)
-    fits = fits and layers_fit("decode", decode_grid, shape, prompt + new_tokens, dtype)
-    return _prediction(new_tokens / (shape.layer_count * cycles / CLOCK_HZ), fits=fits)
+        cycles += tokens * decode_layer_cycles(decode_grid, model, slots * rows, dtype, costs)
+    fits = layers_fit("prefill", prefill_grid, model, prompt, dtype)
+    fits = fits and layers_fit("decode", decode_grid, model, prompt + new_tokens, dtype)
+    return _prediction(new_tokens / (model.layer_count * cycles / CLOCK_HZ), fits=fits)
 
 
 def _grids(note: str, name: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
