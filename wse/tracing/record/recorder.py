@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from wse.arrays import I64
 from wse.backends.fabric.expert_columns import Pairs
@@ -42,8 +41,8 @@ class ExpertRecord:
 
     def __init__(self, writer: TraceWriter, program: Program) -> None:
         self._writer, self._program = writer, program
-        self.chosen: defaultdict[int, dict[int, npt.NDArray[np.int64]]] = defaultdict(dict)
-        self.reached: defaultdict[int, dict[int, npt.NDArray[np.int64]]] = defaultdict(dict)
+        self.chosen: defaultdict[int, dict[int, I64]] = defaultdict(dict)
+        self.reached: defaultdict[int, dict[int, I64]] = defaultdict(dict)
         layers = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
         self._stage_of = {layer: stage for kind, layer, stage in layers if kind == "experts"}
 
@@ -73,7 +72,7 @@ class ExpertRecord:
             row = {"pass": np.full(len(experts), pass_index), "layer": np.full(len(experts), layer)}
             self._writer.append("routed", {**row, "expert": experts, "tokens": tokens[experts]})
 
-    def _reach(self, phase_index: int, layer: int, tokens: npt.NDArray[np.int64], times: int) -> None:
+    def _reach(self, phase_index: int, layer: int, tokens: I64, times: int) -> None:
         """Count, for each wafer, the passes in which tokens were routed to an expert on it.
 
         Args:
@@ -193,17 +192,14 @@ class Recorder:
             pairs: For each layer, the number of tokens routed to each expert in one pass.
             wall_times_s: Time that the emulator took for each pass, in seconds.
         """
-        rows = [
-            self.writer.append_pass(schedule=sequence, start_cycle=int(start), wall_s=wall_s)
-            for start, wall_s in zip(starts, wall_times_s, strict=False)
-        ]
-        count, index = len(rows), range(rows[0], rows[-1] + 1)
+        rows = [(sequence, int(start), wall_s) for start, wall_s in zip(starts, wall_times_s, strict=False)]
+        index = self.writer.append_rows("pass", rows)
         for use in uses:
             self._runs[phase_index, *use] += 1
         steps = self.steps(phase_index)
         self._write_crossings(steps.crossings(cost), index)
-        self._count_busy(steps.busy(cost), count)
-        self.experts.count(phase_index, pairs, count)
+        self._count_busy(steps.busy(cost), len(index))
+        self.experts.count(phase_index, pairs, len(index))
         return index
 
     def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
@@ -271,11 +267,7 @@ class Recorder:
             if key not in patterns:
                 patterns[key] = self.writer.append_pattern(link_map.words)
             places += [(layer, link_map.wafer, rect.row, rect.col, patterns[key]) for layer in link_map.layers]
-        if places:
-            columns = dict(
-                zip(("layer", "wafer", "row", "col", "pattern"), zip(*sorted(places), strict=True), strict=True)
-            )
-            self.writer.append("placed_layer", columns)
+        self.writer.append_rows("placed_layer", sorted(places))
 
     def _count_busy(self, busy: BusyRectangles, times: int) -> None:
         """Add the compute cycles of some passes to the number of busy cycles of each PE.
