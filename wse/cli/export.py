@@ -50,7 +50,6 @@ def export(
       wse export wavelets.h5 --to simulator-log
     """
     from wse.reports.progress import EXPORTING, progress_on
-    from wse.reports.result import as_json
     from wse.tracing.export.files import write_export
     from wse.tracing.export.request import export_request
     from wse.tracing.print.export import print_export
@@ -60,7 +59,4 @@ def export(
     )
     with progress_on(sys.stderr, EXPORTING) as on_progress:
         report = write_export(request, on_progress)
-    if json:
-        sys.stdout.write(as_json(report))
-    else:
-        print_export(report, sys.stdout)
+    opt.print_result(report, json=json, print_text=print_export)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -116,7 +117,6 @@ def inspect(
       wse inspect wavelets.h5 --cycles 100-200
     """
     from wse.reports.output_file import output_path, picture_path, write_output
-    from wse.reports.result import as_json
     from wse.reports.rows_csv import nested_csv
     from wse.tracing.export.sram_png import sram_png_of
     from wse.tracing.print.views import print_view
@@ -141,9 +141,8 @@ def inspect(
         write_output("--csv", file, nested_csv(view.table_rows()).encode())
     if csv == "-":
         sys.stdout.write(nested_csv(view.table_rows()))
-    elif json:
-        sys.stdout.write(as_json(view.to_dict()))
     else:
-        print_view(view, sys.stdout, top=request.top, each_layer=request.each_layer, as_hex=request.as_hex)
+        print_text = partial(print_view, top=request.top, each_layer=request.each_layer, as_hex=request.as_hex)
+        opt.print_result(view, json=json, print_text=print_text)
     if isinstance(view, CheckView) and not view.sound:
         raise typer.Exit(2)
