@@ -27,8 +27,7 @@ from wse.tracing.export.maps import map_kinds, wafer_maps, write_pngs
 from wse.tracing.export.perfetto import write_perfetto
 from wse.tracing.export.request import FOLDERS, ExportRequest
 from wse.tracing.export.router_events import RouterEvents, router_events
-from wse.tracing.export.table_files import check_parquet, write_csv, write_parquet
-from wse.tracing.export.tables import chosen_tables, run_attributes, with_progress
+from wse.tracing.export.tables import check_parquet, chosen_tables, write_tables
 from wse.tracing.export.timeline import timeline
 from wse.tracing.query.view import trace_at
 from wse_traces.reader.read import Trace
@@ -177,8 +176,7 @@ def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Re
             count = len(kinds) * trace.header.wafers
             return {"files": tuple(write_pngs(wafer_maps(trace, kinds), _title(trace), folder, count, on_progress))}
         tables = chosen_tables(trace, request.what, planes=request.planes)
-        write = write_csv if request.to == "csv" else write_parquet
-        files = write(with_progress(tables, on_progress), run_attributes(trace), folder)
+        files = write_tables(trace, tables, request.to, folder, on_progress)
         return {"files": tuple(files), "rows": sum(table.rows for table in tables)}
 
 
@@ -247,15 +245,9 @@ def _timeline_attributes(trace: Trace) -> dict[str, Any]:
 
     The facts include a note that a microsecond in the file represents a cycle.
     """
-    header = trace.header
+    names = ("clock_hz", "model", "wafer", "mapping", "wafers", "created_by", "program_digest")
     return {
         "time": "1 µs in this file is 1 cycle of the wafer",
-        "clock_hz": header.clock_hz,
-        "model": header.model,
-        "wafer": header.wafer,
-        "mapping": header.mapping,
-        "wafers": header.wafers,
-        "created_by": header.created_by,
-        "program_digest": header.program_digest,
+        **{name: getattr(trace.header, name) for name in names},
         "complete": trace.complete,
     }
