@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import I64
 from wse.reports.result import Doc, Result
 from wse_traces.schema import PHASES
-
-I64 = npt.NDArray[np.int64]
 
 TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated", "verified"), strict=True))
 """For each phase, the name under which its tokens are reported."""

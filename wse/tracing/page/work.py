@@ -77,14 +77,9 @@ def _phases(sums: StepSums) -> Report:
     They are the numbers of passes, cycles, words and hops, and the cycles by cause.
     """
     totals = sums.by_phase()
+    names = ("cycles", "cycles_by", "words", "hops")
     return {
-        phase: {
-            "passes": sums.passes[phase],
-            "cycles": int(totals.cycles[code, 0]),
-            "cycles_by": totals.cycles_by[code, 0].tolist(),
-            "words": int(totals.words[code, 0]),
-            "hops": int(totals.hops[code, 0]),
-        }
+        phase: {"passes": sums.passes[phase], **{name: getattr(totals, name)[code, 0].tolist() for name in names}}
         for code, phase in enumerate(PHASES)
         if sums.passes[phase]
     }

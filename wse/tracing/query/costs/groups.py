@@ -12,7 +12,7 @@ import numpy as np
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.result import Doc, Result
 from wse.tracing.query.costs.folds import OpNumbers, Ranges, layers_by_group
-from wse.tracing.query.costs.kinds import EqualOps, OpKind, read_kinds
+from wse.tracing.query.costs.kinds import PartCycles, read_kinds
 from wse.tracing.query.costs.step_sums import PassTotals, StepSums, cycle_fraction
 from wse.tracing.query.view import View, name_at
 from wse_traces.reader.executed_steps import cache_shifts, schedule_rows
@@ -126,7 +126,7 @@ def _kinds(sums: StepSums) -> Iterator[Group]:
     """Yield a group of steps for each kind of op, such as ``norm``, in each phase."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
-            yield Group(kind=kind.kind, **_part(phase, kind))
+            yield Group.from_parts(kind, phase=phase)
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
@@ -134,13 +134,7 @@ def _equal_ops(sums: StepSums) -> Iterator[Group]:
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
-                yield Group(op=ops.op, kind=kind.kind, **_part(phase, ops))
-
-
-def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
-    """Return the `Group` fields that summarise some ops: phase, layers, count, cycles, traffic."""
-    names = ("layers", "count", "cycles", "words", "hops", "mostly")
-    return {"phase": phase, **{name: getattr(part, name) for name in names}}
+                yield Group.from_parts(ops, phase=phase, kind=kind.kind)
 
 
 def _ops(sums: StepSums) -> Iterator[Group]:
@@ -185,16 +179,10 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
     """
     totals = sums.by_group(group, len(heads))
     for code, phase in enumerate(PHASES):
-        for at, head in enumerate(heads):
-            if totals.cycles[code, at] or totals.words[code, at]:
-                yield Group(
-                    phase=phase,
-                    **head,
-                    cycles=int(totals.cycles[code, at]),
-                    words=int(totals.words[code, at]),
-                    hops=int(totals.hops[code, at]),
-                    mostly=CAUSES[int(totals.cycles_by[code, at].argmax())] if totals.cycles[code, at] else "",
-                )
+        for head, total in zip(heads, totals.parts(code), strict=True):
+            part = PartCycles(**total)
+            if part.cycles or part.words:
+                yield Group.from_parts(part, phase=phase, **head)
 
 
 def _causes(sums: StepSums) -> Iterator[Group]:
