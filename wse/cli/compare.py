@@ -12,10 +12,10 @@ import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
+from wse.option import Option
 from wse.studies.compare.request import CompareRequest
 from wse.studies.options import known_names
 from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
-from wse.studies.options.option import Option
 
 if TYPE_CHECKING:
     from wse.reports.result import Result

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, TextIO, TypeVar
 
-from wse.studies.options.option import Option
+from wse.option import Option
 
 if TYPE_CHECKING:
     from pathlib import Path

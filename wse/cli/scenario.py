@@ -7,8 +7,8 @@ from functools import partial
 from typing import Annotated
 
 from wse.cli import options as opt
+from wse.option import Option
 from wse.studies.options import known_names
-from wse.studies.options.option import Option
 
 
 def scenario(

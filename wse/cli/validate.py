@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from wse.cli import options as opt
-from wse.studies.options.option import Option
+from wse.option import Option
 
 if TYPE_CHECKING:
     from wse.studies.validate.tables import Listed
