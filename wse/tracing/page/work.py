@@ -10,6 +10,7 @@ from wse.reports.result import Report
 from wse.tracing.page.pack import Array, Pack, check_index, packed_columns
 from wse.tracing.query.costs.kinds import read_kinds
 from wse.tracing.query.costs.step_sums import StepSums
+from wse_traces.reader.executed_steps import rows_of
 from wse_traces.reader.groups import distinct_rows, group_sums
 from wse_traces.reader.read import Trace
 from wse_traces.schema import CAUSES, PHASES
@@ -194,8 +195,7 @@ def kind_cycles(trace: Trace, begins: Array, counts: Array, kind_of: Array) -> A
     """
     kinds = int(kind_of.max(initial=-1)) + 2
     owner = np.full(trace.rows("step"), -1, np.int64)
-    for schedule, (first, rows) in enumerate(zip(begins.tolist(), counts.tolist(), strict=True)):
-        owner[first : first + rows] = schedule
+    owner[rows_of(begins, counts)] = np.repeat(np.arange(len(begins)), counts)
     kind = kind_of[trace.column("steps/op")]
     cell = owner * kinds + np.where(kind < 0, kinds - 1, kind)
     has_owner = owner >= 0
