@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from wse.option import Option
+from wse.tracing.query.inspect_request import TracePath
 
 SUFFIXES: Final = {
     "perfetto": ".perfetto.json",
@@ -26,16 +27,7 @@ class ExportRequest:
     Their combinations are checked by ``files.write_export``, before the trace is opened.
     """
 
-    trace: Annotated[
-        Path,
-        Option(
-            positional=True,
-            required=True,
-            read=Path,
-            metavar="TRACE",
-            doc="A file that wse run or wse estimate wrote.",
-        ),
-    ] = Path()
+    trace: TracePath = Path()
     to: Annotated[str, Option(required=True, metavar="FORMAT", doc="perfetto, csv, parquet, png, simulator-log.")] = ""
     output: Annotated[
         str | None,

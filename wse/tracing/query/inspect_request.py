@@ -15,6 +15,18 @@ VIEWS: Final = ("steps", "by", "links", "pe", "tokens", "tree", "cycles", "tenso
 
 DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
+TracePath = Annotated[
+    Path,
+    Option(
+        positional=True,
+        required=True,
+        read=Path,
+        metavar="TRACE",
+        doc="A file that wse run or wse estimate wrote.",
+    ),
+]
+"""Option for the trace that a command reads."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
@@ -23,16 +35,7 @@ class InspectRequest:
     Combinations of options are checked by ``request.inspect_trace``, before the trace is opened.
     """
 
-    trace: Annotated[
-        Path,
-        Option(
-            positional=True,
-            required=True,
-            read=Path,
-            metavar="TRACE",
-            doc="A file that wse run or wse estimate wrote.",
-        ),
-    ] = Path()
+    trace: TracePath = Path()
     tree: Annotated[bool, Option(doc="Show the ops of each layer, with their cycles.")] = False
     steps: Annotated[bool, Option(doc="Show the steps with the most cycles, or in the order of --sort.")] = False
     sort: Annotated[
