@@ -33,15 +33,14 @@ class ExpertRecord:
     """Recorder of the experts to which tokens are routed, with totals over all passes.
 
     Attributes:
-        chosen: Number of tokens routed to each expert, int64 ``[experts]``, for each phase index
-            and layer.
+        load: Number of tokens routed to each expert, for each phase index and layer.
         reached: Number of passes that route tokens to experts on each wafer, int64 ``[wafers]``,
             for each phase index and layer.
     """
 
     def __init__(self, writer: TraceWriter, program: Program) -> None:
         self._writer, self._program = writer, program
-        self.chosen: defaultdict[int, dict[int, I64]] = defaultdict(dict)
+        self.load = ExpertLoad()
         self.reached: defaultdict[int, dict[int, I64]] = defaultdict(dict)
         layers = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
         self._stage_of = {layer: stage for kind, layer, stage in layers if kind == "experts"}
@@ -55,9 +54,8 @@ class ExpertRecord:
                 one pass.
             times: Number of passes.
         """
-        totals = self.chosen[phase_index]
+        self.load.add(phase_index, {layer: tokens * times for layer, tokens in pairs.items()})
         for layer, tokens in pairs.items():
-            totals[layer] = totals.get(layer, np.zeros_like(tokens)) + tokens * times
             self._reach(phase_index, layer, tokens, times)
 
     def write(self, pass_index: int, pairs: Pairs) -> None:
@@ -86,9 +84,9 @@ class ExpertRecord:
         counts.setdefault(layer, np.zeros(self._program.wafers, np.int64))
         counts[layer][list(self._program.chosen_wafers(stage, columns))] += times
 
-    def finish(self, load: ExpertLoad) -> None:
+    def finish(self) -> None:
         """Write the number of tokens routed to each expert over the run, including zeros."""
-        for layer, tokens in load.over_run.items():
+        for layer, tokens in self.load.over_run.items():
             row = {"layer": np.full(len(tokens), layer), "expert": np.arange(len(tokens)), "tokens": tokens}
             self._writer.append("expert_load", row)
 
@@ -221,19 +219,18 @@ class Recorder:
             traffic = {"words": words[passes, step], "hops": hops[passes, step]}
             self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), "step": step, **traffic})
 
-    def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
+    def finish(self, clock: RunTotals, summary: dict[str, Any]) -> None:
         """Write the totals of all links, layers, PEs and experts, and the report.
 
         Args:
             clock: Totals of the run.
-            load: Number of tokens routed to each expert.
             summary: Report of the run.
         """
-        self.experts.finish(load)
+        self.experts.finish()
         for wafer in range(self._program.wafers):
             self.writer.append_plane("links/words", clock.links_on(wafer))
             self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
-        self._write_layer_links(layer_links(clock.fabric, self._runs, self.experts.chosen, self.experts.reached))
+        self._write_layer_links(layer_links(clock.fabric, self._runs, self.experts.load.totals, self.experts.reached))
         self.writer.write_summary({key: encode_names(value) for key, value in summary.items()})
 
     def _write_crossings(self, crossings: Columns, passes: range) -> None:
