@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -21,7 +20,7 @@ import numpy as np
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.result import as_json
-from wse.reports.rows_csv import csv_text
+from wse.reports.rows_csv import csv_text, exact_csv
 from wse_traces.field import TEXT, Field, texts_of
 from wse_traces.reader.read import Array, Trace
 from wse_traces.reader.trace_file import names_at
@@ -261,15 +260,14 @@ def _cells(values: Any) -> list[Any]:
 
 def _columns_csv(tables: Sequence[FlatTable]) -> str:
     """Return the content of ``columns.csv``: a row for each column of each table."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    rows = []
     for table in tables:
         for name, field in table.columns.items():
             dtype = "text" if _is_text(field) else field.dtype.lstrip("<")
             texts = (" ".join(field.labels), field.refers, field.path, field.doc)
-            writer.writerow([f"{table.name}.csv", name, field.unit, dtype, *map(csv_text, texts)])
-    return text.getvalue()
+            cells = (f"{table.name}.csv", name, field.unit, dtype, *map(csv_text, texts))
+            rows.append(dict(zip(CSV_COLUMNS, cells, strict=True)))
+    return exact_csv(rows, CSV_COLUMNS)
 
 
 def _is_text(field: Field) -> bool:
@@ -286,14 +284,7 @@ def _field(name: str, field: Field) -> Any:
 
     if field.labels:
         kind = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
-    elif _is_text(field):
-        kind = pyarrow.string()
     else:
-        kind = {
-            "<i4": pyarrow.int32(),
-            "<i8": pyarrow.int64(),
-            "u1": pyarrow.uint8(),
-            "<f8": pyarrow.float64(),
-        }[field.dtype]
+        kind = pyarrow.string() if _is_text(field) else pyarrow.from_numpy_dtype(np.dtype(field.dtype))
     texts = {"unit": field.unit, "doc": field.doc, "dataset": field.path, "refers": field.refers}
     return pyarrow.field(name, kind, metadata={key: text for key, text in texts.items() if text})
