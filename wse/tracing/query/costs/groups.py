@@ -185,37 +185,22 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
                 yield Group.from_parts(part, phase=phase, **head)
 
 
-def _causes(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, such as hops, and name the costliest op.
+def _causes(sums: StepSums, *, each_layer: bool = False) -> Iterator[Group]:
+    """Yield a group for each cause of cycles, such as hops, in each phase; name the costliest op.
 
-    The costliest op is the op in which the cause accounts for the most cycles. The same op of
-    different layers counts as one op. Groups have no words or hops: words belong to whole steps,
-    whose cycles can have several causes.
-    """
-    ops = OpNumbers(sums.trace)
-    return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
-
-
-def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, such as hops, and name the costliest op.
-
-    The costliest op is the op in which the cause accounts for the most cycles. In contrast to
-    `_causes`, the same op of different layers counts as different ops.
-    """
-    return _causes_by(sums, sums.steps["op"], sums.trace.texts("graph/ops/name"))
-
-
-def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield a `Group` with the total cycles of each cause, such as hops, in each phase.
-
-    It also names the op that spends the most cycles on the cause. Causes without cycles are
-    omitted.
+    The costliest op is the op in which the cause accounts for the most cycles. Causes without
+    cycles are omitted. Groups have no words or hops: words belong to whole steps, whose cycles can
+    have several causes.
 
     Args:
         sums: Steps of a trace.
-        op: int ``[step]``: index of each step's op in ``names``.
-        names: Names of the ops.
+        each_layer: True if the same op of different layers counts as different ops. False if it
+            counts as one op.
     """
+    ops = OpNumbers(sums.trace)
+    op, names = ops.number[ops.rows(sums.steps["op"])], ops.names
+    if each_layer:
+        op, names = sums.steps["op"], sums.trace.texts("graph/ops/name")
     op_cycles, totals = sums.by_group(op, len(names)).cycles_by, sums.by_phase().cycles_by[:, 0]
     for code, phase in enumerate(PHASES):
         for at, cause in enumerate(CAUSES):
@@ -283,5 +268,5 @@ _GROUPS: Final[dict[str, Callable[[StepSums], Iterator[Group]]]] = {
 _EACH_LAYER: Final[dict[str, Callable[[StepSums], Iterator[Group]]]] = {
     "op": _ops,
     "layer": partial(_by_column, name="layer"),
-    "cause": _causes_of_each_layer,
+    "cause": partial(_causes, each_layer=True),
 }
