@@ -11,7 +11,7 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.tracing.export.files import write_export
-from wse.tracing.export.request import export_request
+from wse.tracing.export.request import ExportRequest
 from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.request import inspect_trace
 
@@ -48,4 +48,4 @@ def inspect(trace: Path, **options: Any) -> dict[str, Any]:
 
 def export(trace: Path, to: str, out: Path, **options: Any) -> Any:
     """Write a trace in another format and return the facts of the export."""
-    return write_export(export_request(str(trace), to, str(out), **options), lambda *_: None)
+    return write_export(ExportRequest(trace=trace, to=to, output=str(out), **options), lambda *_: None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,20 +25,10 @@ from wse.cli import serve_sim as serve_sim_command
 from wse.cli import sweep as sweep_command
 from wse.cli.parameters import with_options
 from wse.errors import BadInput, UnknownName
+from wse.option import Panel
 
-PANELS: Final = (
-    "Model",
-    "Wafer and mapping",
-    "GPUs",
-    "Prompt",
-    "Serving",
-    "Sampling",
-    "Drafts",
-    "Trace",
-    "Options",
-    "Machines",
-    "Output",
-)
+_LAST_PANELS: Final = ("Machines", "Output")
+PANELS: Final = (*(p for p in get_args(Panel) if p and p not in _LAST_PANELS), "Options", *_LAST_PANELS)
 """Headings in order of appearance. Options without a heading are under "Options"."""
 
 HELP_NAMES: Final = ("-h", "--help")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from wse.cli import options as opt
-from wse.studies.options.option import Option
+from wse.option import Option
 
 
 def cache(

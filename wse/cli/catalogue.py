@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, TextIO, TypeVar
+from typing import Annotated
 
 from wse.cli import options as opt
-from wse.studies.options.option import Option
-
-if TYPE_CHECKING:
-    from wse.reports.result import Result
-
-R = TypeVar("R", bound="Result")
+from wse.option import Option
 
 
 def models(json: opt.Json = False) -> None:  # noqa: FBT002
@@ -25,7 +18,7 @@ def models(json: opt.Json = False) -> None:  # noqa: FBT002
     """
     from wse.studies import catalogue
 
-    _print(catalogue.models(), catalogue.print_models, json=json)
+    opt.print_result(catalogue.models(), json=json, print_text=catalogue.print_models)
 
 
 def wafers(
@@ -48,9 +41,9 @@ def wafers(
     from wse.studies import catalogue
 
     if name is None:
-        _print(catalogue.wafers(), catalogue.print_wafers, json=json)
+        opt.print_result(catalogue.wafers(), json=json, print_text=catalogue.print_wafers)
     else:
-        _print(catalogue.machine(name), catalogue.print_machine, json=json)
+        opt.print_result(catalogue.machine(name), json=json, print_text=catalogue.print_machine)
 
 
 def gpus(
@@ -74,9 +67,9 @@ def gpus(
     from wse.studies import gpu_catalogue
 
     if name is None:
-        _print(gpu_catalogue.gpus(), gpu_catalogue.print_gpus, json=json)
+        opt.print_result(gpu_catalogue.gpus(), json=json, print_text=gpu_catalogue.print_gpus)
     else:
-        _print(gpu_catalogue.gpu(name), gpu_catalogue.print_gpu, json=json)
+        opt.print_result(gpu_catalogue.gpu(name), json=json, print_text=gpu_catalogue.print_gpu)
 
 
 def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
@@ -89,20 +82,4 @@ def mappings(json: opt.Json = False) -> None:  # noqa: FBT002
     """
     from wse.studies import catalogue
 
-    _print(catalogue.mappings(), catalogue.print_mappings, json=json)
-
-
-def _print(content: R, print_text: Callable[[R, TextIO], None], *, json: bool) -> None:
-    """Print a list of models, wafers, GPUs or mappings as JSON, or as text for a terminal.
-
-    Args:
-        content: List to print.
-        print_text: Function that prints the list as text.
-        json: Whether to print JSON.
-    """
-    from wse.reports.result import as_json
-
-    if json:
-        sys.stdout.write(as_json(content))
-    else:
-        print_text(content, sys.stdout)
+    opt.print_result(catalogue.mappings(), json=json, print_text=catalogue.print_mappings)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from wse.cli import options as opt
 from wse.hardware.quantity import whole_number
-from wse.studies.options.option import Option
+from wse.option import Option
 
 
 def claims(

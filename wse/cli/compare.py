@@ -12,10 +12,10 @@ import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
+from wse.option import Option
 from wse.studies.compare.request import CompareRequest
 from wse.studies.options import known_names
 from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
-from wse.studies.options.option import Option
 
 if TYPE_CHECKING:
     from wse.reports.result import Result
@@ -146,13 +146,12 @@ def _print(
         json: Whether to print JSON.
         markdown: Whether to print Markdown.
     """
-    from wse.reports.result import as_json
     from wse.reports.table import tables_as_markdown
 
-    if json or markdown:
-        sys.stdout.write(as_json(result) if json else tables_as_markdown(tables))
+    if markdown and not json:
+        sys.stdout.write(tables_as_markdown(tables))
     else:
-        on_terminal(result, sys.stdout)
+        opt.print_result(result, json=json, print_text=on_terminal)
 
 
 def _refuse_model_options(invocation: typer.Context) -> None:

@@ -9,9 +9,9 @@ import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
+from wse.option import Option
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
-from wse.studies.options.option import Option
 
 if TYPE_CHECKING:
     from wse.studies.what_if.result import WhatIfResult

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from wse.cli import options as opt
-from wse.studies.options.option import Option
+from wse.option import Option
 
 
 def explore(

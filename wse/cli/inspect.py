@@ -3,93 +3,19 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from wse.cli import options as opt
 from wse.errors import BadInput
-from wse.studies.options.option import Option
+from wse.option import Option
 from wse.tracing.query.inspect_request import InspectRequest
 
 
-@dataclass(frozen=True, kw_only=True)
-class InspectOptions(InspectRequest):
-    """Command-line options of ``wse inspect``, with their help texts."""
-
-    trace: Annotated[
-        Path,
-        Option(
-            positional=True,
-            required=True,
-            read=Path,
-            metavar="TRACE",
-            doc="A file that wse run or wse estimate wrote.",
-        ),
-    ] = Path()
-    tree: Annotated[bool, Option(doc="Show the ops of each layer, with their cycles.")] = False
-    steps: Annotated[bool, Option(doc="Show the steps with the most cycles, or in the order of --sort.")] = False
-    sort: Annotated[
-        str | None,
-        Option(
-            metavar="COLUMN",
-            doc="Sort --steps by cycles, words, hops, start, or the cycles of a cause: compute, launch, relays, "
-            "hops-cycles, crossing, host. Default: cycles.",
-        ),
-    ] = None
-    by: Annotated[
-        str | None,
-        Option(metavar="GROUP", doc="Sum the cycles of each phase by op, kind, layer, cause, token or wafer."),
-    ] = None
-    each_layer: Annotated[
-        bool, Option(doc="Show equal layers in separate rows; with --links, show equal links in separate rows.")
-    ] = False
-    links: Annotated[bool, Option(doc="Show the busiest links, and whose words they carry.")] = False
-    pe: Annotated[
-        str | None,
-        Option(
-            metavar="ROW,COL", doc="Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL with several wafers."
-        ),
-    ] = None
-    dump: Annotated[
-        str | None,
-        Option(metavar="BUFFER", doc="With --pe: show the contents of a buffer, if recorded by wse run --record-pe."),
-    ] = None
-    pass_index: Annotated[
-        int | None, Option(flag="--pass", doc="With --dump: index of the pass. Default: the last.")
-    ] = None
-    as_hex: Annotated[bool, Option(flag="--hex", doc="With --dump: show bytes as hexadecimal digits.")] = False
-    dump_file: Annotated[
-        str | None,
-        Option(metavar="FILE", doc="With --dump: also write the contents to a file: numbers as .npy, else raw bytes."),
-    ] = None
-    sram_png: Annotated[
-        str | None, Option(metavar="FILE", doc="With --pe: also draw the PE's SRAM over the steps of a token, as PNG.")
-    ] = None
-    wafer_index: Annotated[int | None, Option(metavar="N", doc="With --pe: index of the wafer that the PE is on.")] = (
-        None
-    )
-    tokens: Annotated[bool, Option(doc="Show every token with its cycles; with --top the slowest.")] = False
-    tensors: Annotated[bool, Option(doc="Show the tensors that the run recorded.")] = False
-    cycles: Annotated[
-        str | None,
-        Option(metavar="FROM-TO", doc="Show the moves in these cycles, if recorded by wse run --wavelets."),
-    ] = None
-    diff: Annotated[
-        Path | None,
-        Option(read=Path, metavar="TRACE", doc="Show the differences to this trace; equal layers together."),
-    ] = None
-    check: Annotated[bool, Option(doc="List all errors in the file; exit with 2 if there are any.")] = False
-    top: Annotated[
-        int | None,
-        Option(metavar="N", doc="Maximum number of steps, links, groups or tokens. Default: 20; for tokens, all."),
-    ] = None
-
-
 def inspect(
-    request: InspectOptions,
+    request: InspectRequest,
     csv: Annotated[
         str | None, Option(metavar="FILE|-", doc="Also write the view as CSV; -: only CSV, to stdout.")
     ] = None,
@@ -116,7 +42,6 @@ def inspect(
       wse inspect wavelets.h5 --cycles 100-200
     """
     from wse.reports.output_file import output_path, picture_path, write_output
-    from wse.reports.result import as_json
     from wse.reports.rows_csv import nested_csv
     from wse.tracing.export.sram_png import sram_png_of
     from wse.tracing.print.views import print_view
@@ -141,9 +66,8 @@ def inspect(
         write_output("--csv", file, nested_csv(view.table_rows()).encode())
     if csv == "-":
         sys.stdout.write(nested_csv(view.table_rows()))
-    elif json:
-        sys.stdout.write(as_json(view.to_dict()))
     else:
-        print_view(view, sys.stdout, top=request.top, each_layer=request.each_layer, as_hex=request.as_hex)
+        print_text = partial(print_view, top=request.top, each_layer=request.each_layer, as_hex=request.as_hex)
+        opt.print_result(view, json=json, print_text=print_text)
     if isinstance(view, CheckView) and not view.sound:
         raise typer.Exit(2)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TextIO, TypeVar
 
-from wse.studies.options.option import Option
+from wse.option import Option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from wse.reports.result import Result
     from wse.studies.results.placement import SystemResult
+
+R = TypeVar("R", bound="Result")
 
 Json = Annotated[bool, Option(doc="Print one JSON object on stdout and nothing else there.", panel="Output")]
 
@@ -69,19 +72,25 @@ def write_mapping_file(path: Path | None, system: SystemResult) -> None:
         write_output("--write-mapping", path, system.mapping_file().encode())
 
 
-def print_result(result: Result, *, json: bool, detail: bool = False) -> None:
+def print_result(
+    result: R, *, json: bool, detail: bool = False, print_text: Callable[[R, TextIO], None] | None = None
+) -> None:
     """Print a result on stdout: as one JSON object, or as tables.
 
     Args:
         result: Result to print.
         json: Whether to print JSON.
         detail: Whether the tables show all details.
+        print_text: Function that prints the result if JSON is not requested. None prints its
+            tables.
     """
     from wse.reports.result import as_json
     from wse.reports.terminal_table import print_result as print_as_tables
 
     if json:
         sys.stdout.write(as_json(result))
+    elif print_text is not None:
+        print_text(result, sys.stdout)
     else:
         print_as_tables(result, sys.stdout, detail=detail)
 

@@ -18,7 +18,8 @@ import typer
 
 from wse.cache.store import without_cache
 from wse.hardware.quantity import is_time
-from wse.studies.options.option import Option, RequestField, make_request, options_of, request_field
+from wse.option import Option
+from wse.studies.options.option import RequestField, make_request, options_of, request_field
 
 REQUEST: Final = "request"
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from wse.cli import options as opt
 from wse.errors import BadInput
-from wse.studies.options.option import Option
+from wse.option import Option
 from wse.studies.pattern.request import PatternRequest
 
 

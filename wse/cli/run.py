@@ -27,7 +27,6 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
     """
     from wse.cli.standard_output import while_read
     from wse.reports.progress import COMPILING, GENERATING, STORING, ignore, progress_on
-    from wse.reports.result import as_json
     from wse.reports.terminal import stream_text
     from wse.studies.run.answer import RunCallbacks
     from wse.studies.run.result import print_run
@@ -51,7 +50,4 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
             on_tokens=on_tokens,
         )
         result = study(request, callbacks)
-    if json:
-        sys.stdout.write(as_json(result))
-    else:
-        print_run(result, sys.stdout)
+    opt.print_result(result, json=json, print_text=print_run)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Annotated
 
 from wse.cli import options as opt
+from wse.option import Option
 from wse.studies.options import known_names
-from wse.studies.options.option import Option
 
 
 def scenario(
@@ -43,7 +44,6 @@ def scenario(
     """
     from wse.errors import BadInput
     from wse.reports.progress import ANSWERING, progress_on
-    from wse.reports.result import as_json
     from wse.studies.scenario.files import answer_to_files, print_scenario, scenarios
 
     if name is None:
@@ -54,7 +54,4 @@ def scenario(
         return
     with progress_on(sys.stderr, ANSWERING) as on_progress:
         result = answer_to_files(name, on_progress, html=html, png=png)
-    if json:
-        sys.stdout.write(as_json(result))
-    else:
-        print_scenario(result, sys.stdout, detail=detail)
+    opt.print_result(result, json=json, print_text=partial(print_scenario, detail=detail))

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from wse.cli import options as opt
+from wse.option import Option
 from wse.studies.options import known_names
 from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
-from wse.studies.options.option import Option
 
 GridSource = Annotated[
     str | None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from wse.cli import options as opt
-from wse.studies.options.option import Option
+from wse.option import Option
 
 if TYPE_CHECKING:
     from wse.studies.validate.tables import Listed
@@ -106,7 +107,6 @@ def _print_errors(
     """
     from wse.reports.output_file import output_path
     from wse.reports.progress import PREDICTING, progress_on
-    from wse.reports.result import as_json
     from wse.studies.validate.files import write_csv, write_page
     from wse.studies.validate.study import print_validation
     from wse.studies.validate.study import validate as study
@@ -119,10 +119,7 @@ def _print_errors(
         write_page(validation, page_path)
     if csv_path is not None:
         write_csv(validation, csv_path)
-    if json:
-        sys.stdout.write(as_json(validation))
-    else:
-        print_validation(validation, sys.stdout, listed_rows)
+    opt.print_result(validation, json=json, print_text=partial(print_validation, listed_rows=listed_rows))
 
 
 def _print_agreement(reference: str, *, has_measurement_options: bool, json: bool) -> None:

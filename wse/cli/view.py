@@ -6,7 +6,7 @@ import sys
 from typing import Annotated
 
 from wse.cli import options as opt
-from wse.studies.options.option import Option
+from wse.option import Option
 
 
 def view(

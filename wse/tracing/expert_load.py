@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import I64
 from wse.reports.result import Doc, Result
 from wse_traces.schema import PHASES
-
-I64 = npt.NDArray[np.int64]
 
 TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated", "verified"), strict=True))
 """For each phase, the name under which its tokens are reported."""
@@ -49,17 +48,18 @@ class ExpertLoad:
 
     Attributes:
         totals: For each phase and layer, int64 ``[experts]``: number of tokens routed to each
-            expert so far. The keys consist of the phase name and the layer index.
+            expert so far. The keys consist of the phase and the layer index.
     """
 
     def __init__(self) -> None:
-        self.totals: dict[str, dict[int, I64]] = {phase: {} for phase in PHASES}
+        self.totals: defaultdict[Any, dict[int, I64]] = defaultdict(dict)
 
-    def add(self, phase: str, pairs: Mapping[int, I64]) -> None:
+    def add(self, phase: str | int, pairs: Mapping[int, I64]) -> None:
         """Add the token counts of one or more passes to the totals.
 
         Args:
-            phase: Phase of the passes: "prefill", "decode" or "verify".
+            phase: Phase of the passes: "prefill", "decode" or "verify", or an index into
+                ``Program.phases``.
             pairs: For each layer, int64 ``[experts]``: number of tokens routed to each expert.
         """
         totals = self.totals[phase]
@@ -82,15 +82,16 @@ class ExpertLoad:
     def result(self) -> ExpertLoadResult | None:
         """Return the totals of all layers, or None if the model has no experts.
 
-        The tokens of verification passes are only included if there were such passes.
+        The keys of the totals must be names of phases. The tokens of verification passes are only
+        included if there were such passes.
         """
         layers = [
             LayerLoadResult(
                 layer=layer,
                 **{
-                    TOKENS_OF[phase]: tuple(tokens.get(layer, np.zeros_like(total)).tolist())
-                    for phase, tokens in self.totals.items()
-                    if tokens or phase != "verify"
+                    name: tuple(self.totals[phase].get(layer, np.zeros_like(total)).tolist())
+                    for phase, name in TOKENS_OF.items()
+                    if self.totals[phase] or phase != "verify"
                 },
             )
             for layer, total in self.over_run.items()

@@ -15,6 +15,7 @@ from wse.hardware.quantity import TOKEN, is_time
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
 from wse.models.tensors.model_tensors import stored_bytes
+from wse.option import Option
 from wse.serving.gpus.weights import model_bytes, weight_format
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.request import CompileRequest
@@ -23,7 +24,7 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.arguments import argument_value, checks_arguments, read_request
 from wse.studies.options.basis import load_basis
-from wse.studies.options.option import Option, RequestField, make_request, options_of, replace_options
+from wse.studies.options.option import RequestField, make_request, options_of, replace_options
 from wse.studies.options.settings import with_settings
 from wse.studies.run.request import RunRequest
 from wse.studies.serve_sim.request import ServeRequest

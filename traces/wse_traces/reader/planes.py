@@ -1,44 +1,12 @@
-"""Read planes, which have a value for every PE, in parts, and sum words over layers."""
+"""Sum the words that layers send over links."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
 from wse_traces import schema
 from wse_traces.errors import TraceError
 from wse_traces.reader.read import Array, Trace
-
-
-def plane_chunks(trace: Trace, path: str, index: int) -> Iterator[tuple[int, int, int, Array]]:
-    """Yield the number of words on each link of a wafer or a pattern, one HDF5 chunk at a time.
-
-    A pattern is the number of words on each link of a rectangle of PEs, which several layers share.
-    Each chunk is a rectangle of PEs and one direction. The chunks are those of the file, so each is
-    decompressed only once.
-
-    Args:
-        trace: An open trace.
-        path: ``links/words`` or ``links/patterns/words``.
-        index: Index of the wafer or pattern.
-
-    Yields:
-        For each chunk: index of the direction, first row, first column, and the number of words
-        ``[row, col]``.
-
-    Raises:
-        TraceError: The dataset is missing, deviates from the schema, or is damaged.
-    """
-    column = trace[path]
-    _, directions, rows, cols = column.shape
-    *_, chunk_rows, chunk_cols = schema.chunk_of(
-        schema.BY_PATH[path], trace.header
-    )  # the chunks in which the dataset is stored
-    for direction in range(directions):
-        for row in range(0, rows, chunk_rows):
-            for col in range(0, cols, chunk_cols):
-                yield direction, row, col, column[index, direction, row : row + chunk_rows, col : col + chunk_cols]
 
 
 def layer_link_words(trace: Trace, *, wafer: int, layer: int | None = None) -> Array:

@@ -137,32 +137,19 @@ class PartialFile:
         lacking = end_bytes - self._reserved_bytes
         if lacking <= 0 or not hasattr(os, "posix_fallocate"):
             return
-        if not self._take(max(lacking, _ROOM_STEP_BYTES)):
-            self._take(lacking, last=True)
-
-    def _take(self, take_bytes: int, *, last: bool = False) -> bool:
-        """Reserve additional disk space, and return whether it was available.
-
-        Args:
-            take_bytes: Number of bytes to reserve.
-            last: True to raise an error if the space is not available, because the caller has no
-                smaller amount to try. False to return False.
-
-        Raises:
-            TraceError: The space was not available, and ``last`` is true.
-        """
-        try:
-            os.posix_fallocate(self._fd, self._reserved_bytes, take_bytes)
-        except OSError as error:
-            if not last:
-                return False
-            message = (
-                f"{self.path}: cannot grow the trace beyond {self._reserved_bytes:,} B: {error.strerror}; "
-                f"what was flushed before is readable; free some space or {REMEDY}"
-            )
-            raise TraceError(message) from error
-        self._reserved_bytes += take_bytes
-        return True
+        for room_bytes in (max(lacking, _ROOM_STEP_BYTES), lacking):
+            try:
+                os.posix_fallocate(self._fd, self._reserved_bytes, room_bytes)
+            except OSError as error:
+                failure = error
+            else:
+                self._reserved_bytes += room_bytes
+                return
+        message = (
+            f"{self.path}: cannot grow the trace beyond {self._reserved_bytes:,} B: {failure.strerror}; "
+            f"what was flushed before is readable; free some space or {REMEDY}"
+        )
+        raise TraceError(message) from failure
 
     def trim(self) -> None:
         """Release unused reserved disk space. HDF5 must already have closed the file."""

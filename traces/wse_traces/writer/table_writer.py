@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from wse_traces.errors import TraceError
 from wse_traces.header import INTERRUPTED, RunHeader
 from wse_traces.schema import ROWS, TABLES
 from wse_traces.writer.create import empty_trace, open_for_append, write_ending
 from wse_traces.writer.partial import FlushTimer, PartialFile
-from wse_traces.writer.written_column import BufferedRows, WrittenColumn, join_parts
-
-Array = NDArray[Any]
+from wse_traces.writer.written_column import Array, WrittenColumn, join_parts
 
 _ROOM_BYTES = 1 << 19  # disk space for the metadata of one flush
 
@@ -57,10 +55,7 @@ class TableWriter:
         self._failed: TraceError | None = None
         self._rows = dict.fromkeys(TABLES, 0)  # written or buffered
         self._columns = {table: [WrittenColumn(f, header) for f in fields] for table, fields in TABLES.items()}
-        self._row_bytes = {
-            table: sum(column.row_bytes for column in columns) for table, columns in self._columns.items()
-        }
-        self._waiting: dict[str, list[BufferedRows]] = {}
+        self._waiting: dict[str, list[dict[str, Array]]] = {}
         self._waiting_bytes = 0
         self._names: dict[str, int] = {}
         self._timer = FlushTimer()
@@ -102,8 +97,28 @@ class TableWriter:
         if min(lengths) != max(lengths):
             message = f"columns of table {table!r} have different lengths: {dict(zip(arrays, lengths, strict=True))}"
             raise ValueError(message)
+        self._check_usable()
         self._waiting.setdefault(table, []).append(arrays)
-        return self._count_rows(table, lengths[0], sum([array.nbytes for array in arrays.values()]))
+        self._waiting_bytes += sum([array.nbytes for array in arrays.values()])
+        first = self._rows[table]
+        self._rows[table] += lengths[0]
+        self._flush_if_due()
+        return range(first, first + lengths[0])
+
+    def append_rows(self, table: str, rows: Sequence[Sequence[Any]]) -> range:
+        """Append rows to a table, each with a value for every column in the order of the schema.
+
+        Args:
+            table: Name of the table.
+            rows: The rows, possibly none.
+
+        Returns:
+            Indices of the rows.
+        """
+        if not rows:
+            return range(self._rows[table], self._rows[table])
+        columns = zip(*rows, strict=True)
+        return self.append(table, dict(zip([c.name for c in self._columns[table]], columns, strict=True)))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -207,31 +222,6 @@ class TableWriter:
         except TraceError as second:
             if error is not None and error is not second:
                 error.add_note(str(second))
-
-    def append_row(self, table: str, row: Mapping[str, Any]) -> int:
-        """Buffer a single row, and return its index. Single rows are combined into arrays later."""
-        parts = self._waiting.setdefault(table, [])
-        checked = [column.check(row[column.name]) for column in self._columns[table]]
-        if parts and isinstance(parts[-1], list):
-            parts[-1].append(checked)
-        else:
-            parts.append([checked])
-        return self._count_rows(table, 1, self._row_bytes[table]).start
-
-    def _count_rows(self, table: str, rows: int, waiting_bytes: int) -> range:
-        """Count newly buffered rows, flush if it is time to, and return the indices of the rows.
-
-        Args:
-            table: Name of the table.
-            rows: Number of rows.
-            waiting_bytes: Bytes of these rows.
-        """
-        self._check_usable()
-        first = self._rows[table]
-        self._rows[table] += rows
-        self._waiting_bytes += waiting_bytes
-        self._flush_if_due()
-        return range(first, first + rows)
 
     def _check_usable(self) -> None:
         """Raise the error of an earlier failed write, or an error if the trace is closed."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,16 +38,6 @@ class Token(NamedTuple):
     wall_s: float = 0.0
 
 
-def token_columns(tokens: Sequence[Token]) -> dict[str, Any]:
-    """Return tokens as columns of the token table, keyed by column name.
-
-    The column ``text_end`` is not included.
-    """
-    ids, _, prompts, passes, positions, sequences, cycles, wall_times_s = zip(*tokens, strict=True)
-    place = {"pass": passes, "position": positions, "sequence": sequences}
-    return {"id": ids, "is_prompt": np.array(prompts, "u1"), "cycles": cycles, "wall_s": wall_times_s, **place}
-
-
 class TraceWriter(TableWriter):
     """A writer of one trace file, with a method for each part of a trace.
 
@@ -71,8 +61,8 @@ class TraceWriter(TableWriter):
         rows = self.append("step", steps)
         if cycles is None:
             cycles = int(np.max(np.add(steps["start_cycle"], steps["cycles"]), initial=0))
-        schedule = {"phase": PHASES.index(phase), "kv_slots": kv_slots, "cycles": cycles}
-        return self.append_row("schedule", {**schedule, "first_step": rows.start, "steps": len(rows)})
+        row = (PHASES.index(phase), kv_slots, rows.start, len(rows), cycles)
+        return self.append_rows("schedule", [row]).start
 
     def append_pass(self, *, schedule: int, start_cycle: int, wall_s: float) -> int:
         """Append a pass, which is one execution of a schedule.
@@ -85,13 +75,17 @@ class TraceWriter(TableWriter):
         Returns:
             Index of the pass.
         """
-        return self.append_row("pass", {"schedule": schedule, "start_cycle": start_cycle, "wall_s": wall_s})
+        return self.append_rows("pass", [(schedule, start_cycle, wall_s)]).start
 
     def append_tokens(self, *tokens: Token) -> range:
         """Append consecutive tokens, and return their indices."""
         byte_rows = self.append("text_byte", {"text": np.frombuffer(b"".join([token.text for token in tokens]), "u1")})
         ends = byte_rows.start + np.cumsum([len(token.text) for token in tokens])
-        return self.append("token", token_columns(tokens) | {"text_end": ends})
+        rows = [
+            (t.token_id, t.is_prompt, t.sequence, t.position, t.pass_index, t.cycles, t.wall_s, end)
+            for t, end in zip(tokens, ends.tolist(), strict=True)
+        ]
+        return self.append_rows("token", rows)
 
     def append_tensor(self, values: ArrayLike, *, pass_index: int, op: int) -> int:
         """Append the output of an op in one pass.
@@ -108,9 +102,7 @@ class TraceWriter(TableWriter):
         little = array.astype(array.dtype.newbyteorder("<"), copy=False)
         end = self.append("tensor_byte", {"bytes": np.frombuffer(little.tobytes(), "u1")}).stop
         shape = (1,) * (4 - array.ndim) + array.shape
-        return self.append_row(
-            "tensor", {"pass": pass_index, "op": op, "dtype": array.dtype.name, "shape": shape, "end": end}
-        )
+        return self.append_rows("tensor", [(pass_index, op, array.dtype.name, shape, end)]).start
 
     def append_content(self, values: ArrayLike, *, pass_index: int, buffer: int, pe: tuple[int, int, int]) -> int:
         """Append the contents of one SRAM buffer of a PE.
@@ -125,8 +117,7 @@ class TraceWriter(TableWriter):
             Index of the row in the table ``content``.
         """
         end = self.append("content_byte", {"bytes": np.asarray(values, np.uint8)}).stop
-        place = dict(zip(("wafer", "row", "col"), pe, strict=True))
-        return self.append_row("content", {"pass": pass_index, "buffer": buffer, **place, "end": end})
+        return self.append_rows("content", [(pass_index, buffer, *pe, end)]).start
 
     def append_pattern(self, words: ArrayLike) -> int:
         """Append a pattern: the number of words on each link of the rectangle of PEs of a layer.

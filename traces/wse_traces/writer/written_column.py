@@ -15,8 +15,6 @@ from wse_traces.field import Field
 from wse_traces.header import RunHeader
 
 Array = NDArray[Any]
-BufferedRows = dict[str, Array] | list[list[Any]]
-"""Buffered rows: columns by name, or single rows with values in column order."""
 
 
 class WrittenColumn:
@@ -39,21 +37,7 @@ class WrittenColumn:
         self.shape, self.planes = schema.shape_of(field, header), field.is_plane
         self.row_bytes = self.dtype.itemsize * math.prod(self.shape)
         self.chunk_rows = schema.chunk_of(field, header)[0]
-        limits = np.iinfo(self.dtype) if self.dtype.kind in "iu" and not self.shape else None
-        self._limits = (int(limits.min), int(limits.max)) if limits else None
         self._dataset: Any = None
-
-    def check(self, value: Any) -> Any:
-        """Check that the type of the column can represent a value, and return the value.
-
-        Only single integers are checked.
-
-        Raises:
-            ValueError: The integer is out of range.
-        """
-        if self._limits is not None and not self._limits[0] <= value <= self._limits[1]:
-            raise ValueError(f"{self.path}: values that {self.dtype} cannot hold")
-        return value
 
     def cast(self, values: ArrayLike) -> Array:
         """Convert rows to the type and shape of the column.
@@ -121,26 +105,20 @@ class WrittenColumn:
             row += len(array)
 
 
-def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[BufferedRows]) -> dict[str, list[Array]]:
+def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[dict[str, Array]]) -> dict[str, list[Array]]:
     """Combine the buffered rows of a table into arrays.
 
     Args:
         columns: Columns of the table.
-        parts: Buffered rows.
+        parts: Columns of the buffered rows, keyed by the column's name.
 
     Returns:
         A list of arrays for each column, keyed by the column's name. The list has a single array
         with all rows, or one array per row if the column has values for every PE.
     """
-    tables = [
-        dict(zip([column.name for column in columns], zip(*part, strict=True), strict=True))
-        if isinstance(part, list)
-        else part
-        for part in parts
-    ]
     arrays_by_column = {}
     for column in columns:
-        arrays = [column.cast(table[column.name]) for table in tables]
+        arrays = [part[column.name] for part in parts]
         if column.planes:
             arrays_by_column[column.name] = [plane[np.newaxis] for array in arrays for plane in array]
         else:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.errors import BadInput
 from wse.hardware.quantity import COUNT, whole_number
+from wse.option import Option
 from wse.serving.goal import COST, LATENCY, PLAIN_SPEED_TOKENS_PER_S, Goal
 from wse.studies.compare.targets import NO_TARGETS, Targets
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
 from wse.studies.options.amounts import read_amount
-from wse.studies.options.option import Option, OptionsOf
+from wse.studies.options.option import OptionsOf
 
 if TYPE_CHECKING:
     from wse.hardware.spec import WaferSpec

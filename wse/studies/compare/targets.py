@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from wse.errors import BadInput
 from wse.hardware.quantity import TOKEN, whole_number
-from wse.studies.options.option import Option
+from wse.option import Option
 
 LONGEST_S: Final = 1e6
 MAX_LENGTHS: Final = 50

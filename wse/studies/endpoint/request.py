@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Annotated, ClassVar, Final
 
-from wse.studies.options.option import Option, OptionsOf, Panel
+from wse.option import Option, Panel
+from wse.studies.options.option import OptionsOf
 from wse.studies.serve_sim.options import PromisedTimes, TierOptions, TrafficOptions
 from wse.studies.serve_sim.request import ServeRequest
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Annotated
 
 from wse.hardware.quantity import TOKEN
+from wse.option import Option
 from wse.studies.options import known_names
-from wse.studies.options.option import Option, OptionsOf
+from wse.studies.options.option import OptionsOf
 from wse.studies.options.placement import PlacementRequest
 from wse.studies.options.serving import CostOptions, DraftModelOptions, GpuOptions, ServingOptions, WorkloadOptions
 

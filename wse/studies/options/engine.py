@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final, NamedTuple
 
 from wse.errors import BadInput, UnknownName
-from wse.studies.options.option import Option
+from wse.option import Option
 
 LOCAL: Final = "local"
 RAY: Final = "ray"

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar, Final
 from wse.hardware.generations import DEFAULT_WAFER, VENDOR_LINK
 from wse.hardware.quantity import TOKEN
 from wse.number_formats import CODINGS, DTYPES
+from wse.option import Option, Panel
 from wse.studies.options import known_names
-from wse.studies.options.option import Option, OptionsOf, Panel
+from wse.studies.options.option import OptionsOf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

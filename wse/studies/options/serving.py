@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from wse.hardware.quantity import TOKEN
+from wse.option import Option, Panel
 from wse.serving.goal import OBJECTIVES
 from wse.studies.options import known_names
-from wse.studies.options.option import Option, Panel
 
 if TYPE_CHECKING:
     from wse.serving.named_workloads import NamedWorkload

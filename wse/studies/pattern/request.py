@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final
 from wse.errors import BadInput
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.quantity import COUNT, whole_number
+from wse.option import Option
 from wse.studies.options import known_names
-from wse.studies.options.option import Option
 from wse.studies.options.placement import DEFAULT_SOFTWARE, MachineSettings, SoftwareName, WaferName
 
 REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")

@@ -244,7 +244,7 @@ def _traced(result: RunResult, session: Session, keeper: TraceKeeper, *, wavelet
     """
     logged = keeper.write(session.log_wavelets) if wavelets else None
     result = replace(result, wavelets=logged)
-    keeper.write(RunRecorder.finish, session.clock, session.load, result.to_dict())
+    keeper.write(RunRecorder.finish, session.clock, result.to_dict())
     return result
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from wse.errors import BadInput
 from wse.hardware.quantity import TOKEN, whole_number
-from wse.studies.options.option import Option, Panel
+from wse.option import Option, Panel
 
 if TYPE_CHECKING:
     from wse.backends.execute.host_tokens.sampling import Sampling

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from wse.hardware.quantity import TOKEN
+from wse.option import Option, Panel
 from wse.studies.options import known_names
 from wse.studies.options.engine import LOCAL, EngineName, RayAddress
-from wse.studies.options.option import Option, OptionsOf, Panel
+from wse.studies.options.option import OptionsOf
 from wse.studies.options.placement import PlacementRequest
 from wse.studies.run.prompt_options import PromptOptions, SamplingOptions
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 from wse.hardware.quantity import TOKEN
+from wse.option import Option, Panel
 from wse.studies.options import known_names
-from wse.studies.options.option import Option, Panel
 
 CONTINUOUS: Final = "continuous"
 STATIC: Final = "static"

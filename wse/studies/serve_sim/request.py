@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from wse.hardware.quantity import TOKEN
+from wse.option import Option, Panel
 from wse.serving.goal import THROUGHPUT
 from wse.serving.simulation.arrivals import CONSTANT, POISSON
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
-from wse.studies.options.option import Option, OptionsOf, Panel, replace_options
+from wse.studies.options.option import OptionsOf, replace_options
 from wse.studies.serve_sim.options import BatchingOptions, PrefillOptions, PromisedTimes, TierOptions, TrafficOptions
 
 

@@ -68,7 +68,10 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
         if counts[schedule].sum() > MAX_SLICES and not is_prompt.all():
             passes = passes[~is_prompt]
     else:
-        _check_tokens(trace, tokens, len(token_pass))
+        count = len(token_pass)
+        if tokens[0] >= count:
+            available_tokens = f"{trace.path} has the tokens 0 to {count - 1}" if count else f"{trace.path} has none"
+            raise BadInput(f"--tokens {tokens[0]}-{tokens[1]}: {available_tokens}; give some of those")
         passes_of_tokens = token_pass[tokens[0] : tokens[1] + 1]
         passes = np.unique(passes_of_tokens[(passes_of_tokens >= 0) & (passes_of_tokens < len(start))])
         passes = passes[np.argsort(start[passes], kind="stable")]
@@ -86,19 +89,6 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
         # A pass may have more tokens than the requested ones.
         number = np.arange(len(token_pass))
         is_shown &= (number >= tokens[0]) & (number <= tokens[1])
-    count = int(slices[shown_passes - 1]) if shown_passes else 0
+    slice_count = int(slices[shown_passes - 1]) if shown_passes else 0
     left_out = (len(start) if tokens is None else len(passes)) - shown_passes
-    return PassSelection(passes[:shown_passes], np.flatnonzero(is_shown), count, left_out)
-
-
-def _check_tokens(trace: Trace, tokens: tuple[int, int], count: int) -> None:
-    """Raise BadInput if a token range starts after the last token of the trace.
-
-    Args:
-        trace: Trace, for the error message.
-        tokens: Indices of the first and last token of the range.
-        count: Number of tokens in the trace.
-    """
-    if tokens[0] >= count:
-        available_tokens = f"{trace.path} has the tokens 0 to {count - 1}" if count else f"{trace.path} has none"
-        raise BadInput(f"--tokens {tokens[0]}-{tokens[1]}: {available_tokens}; give some of those")
+    return PassSelection(passes[:shown_passes], np.flatnonzero(is_shown), slice_count, left_out)

@@ -18,18 +18,18 @@ from typing import IO, Annotated, Any, Final, cast
 
 import numpy as np
 
-from wse.errors import BadInput
+from wse.errors import BadInput, UnknownName
 from wse.reports.output_file import open_output, open_output_folder, output_path
 from wse.reports.progress import OnProgress
 from wse.reports.result import Doc, Report, Result
 from wse.tracing.export.chosen_passes import PassSelection, select_passes
-from wse.tracing.export.maps import map_kinds, wafer_maps, write_pngs
+from wse.tracing.export.maps import check_maps, map_kinds, wafer_maps, write_pngs
 from wse.tracing.export.perfetto import write_perfetto
-from wse.tracing.export.request import FOLDERS, ExportRequest
+from wse.tracing.export.request import FOLDERS, SUFFIXES, ExportRequest
 from wse.tracing.export.router_events import RouterEvents, router_events
-from wse.tracing.export.table_files import check_parquet, write_csv, write_parquet
-from wse.tracing.export.tables import chosen_tables, run_attributes, with_progress
+from wse.tracing.export.tables import PLANES, check_parquet, check_tables, chosen_tables, write_tables
 from wse.tracing.export.timeline import timeline
+from wse.tracing.query.inspect_request import cycle_range, token_range
 from wse.tracing.query.view import trace_at
 from wse_traces.reader.read import Trace
 from wse_traces.schema import MOVES
@@ -43,6 +43,16 @@ _DEPARTING: Final = tuple(
 )
 _TO_PE: Final = 1 << MOVES.index("ramp")
 _AT_ONCE: Final = 65_536
+_TABLES: Final = ("csv", "parquet")
+_LOG: Final = ("simulator-log",)
+_FORMATS_OF: Final = {
+    "tokens": ("perfetto",),
+    "what": (*_TABLES, "png"),
+    "planes": _TABLES,
+    "wafer_index": _LOG,
+    "cycles": _LOG,
+}
+"""Formats to which each option of an export applies."""
 
 
 def write_simulator_log(
@@ -124,10 +134,12 @@ def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResul
             the next part. The unit of work depends on the format.
 
     Raises:
-        BadInput: The output path cannot be written to or contains something else, or a library
-            required by the format is not installed.
+        BadInput: An option is invalid or does not apply to the format, the output path cannot be
+            written to or contains something else, or a library required by the format is not
+            installed.
         BadTrace: The trace cannot be read, or lacks the requested data.
     """
+    _check(request)
     _check_place(request)
     if request.to == "parquet":
         check_parquet()
@@ -137,6 +149,31 @@ def write_export(request: ExportRequest, on_progress: OnProgress) -> ExportResul
         incomplete = None if trace.complete else True
     trace_name, out = str(request.trace), str(request.out)
     return ExportResult(trace=trace_name, to=request.to, out=out, incomplete=incomplete, **report)
+
+
+def _check(request: ExportRequest) -> None:
+    """Check the options of an export and their combinations.
+
+    Raises:
+        BadInput: An option does not apply to the format, or has an invalid value.
+        UnknownName: There is no format, map or table with this name.
+    """
+    if request.to not in SUFFIXES:
+        raise UnknownName("format", request.to, SUFFIXES, place="--to")
+    for option, formats in _FORMATS_OF.items():
+        value = getattr(request, option)
+        if value is not None and value is not False and request.to not in formats:
+            name, allowed = option.replace("_", "-"), ", ".join(formats)
+            raise BadInput(f"--{name}: applies to --to {allowed}, not to {request.to}; leave it out")
+    if request.planes and request.what is not None:
+        raise BadInput(f"--planes: name the planes in --what instead: {', '.join(PLANES.values())}")
+    check = check_maps if request.to == "png" else check_tables
+    check(request.names)
+    if request.output == "":
+        kind = "folder" if request.to in FOLDERS else "file"
+        raise BadInput(f"-o '': the path is empty; give the name of a {kind}")
+    token_range(request.tokens)
+    cycle_range(request.cycles)
 
 
 def _check_place(request: ExportRequest) -> None:
@@ -173,12 +210,11 @@ def _folder(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Re
     """
     with open_output_folder("-o", request.out) as folder:
         if request.to == "png":
-            kinds = map_kinds(trace, request.what)
+            kinds = map_kinds(trace, request.names)
             count = len(kinds) * trace.header.wafers
             return {"files": tuple(write_pngs(wafer_maps(trace, kinds), _title(trace), folder, count, on_progress))}
-        tables = chosen_tables(trace, request.what, planes=request.planes)
-        write = write_csv if request.to == "csv" else write_parquet
-        files = write(with_progress(tables, on_progress), run_attributes(trace), folder)
+        tables = chosen_tables(trace, request.names, planes=request.planes)
+        files = write_tables(trace, tables, request.to, folder, on_progress)
         return {"files": tuple(files), "rows": sum(table.rows for table in tables)}
 
 
@@ -189,11 +225,11 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Repo
         Counts of the contents, keyed by name, such as ``slices`` and ``passes`` for a timeline.
     """
     if request.to == "simulator-log":
-        events = router_events(trace, request.wafer_index, request.cycles)
+        events = router_events(trace, request.wafer_index or 0, cycle_range(request.cycles))
         with _open_file(request.out) as file:
             write_simulator_log(events, trace.header.rows, trace.header.cols, file, on_progress)
         return {"events": len(events.cycle), "wavelets": len(np.unique(events.wavelet))}
-    selection = select_passes(trace, request.tokens)
+    selection = select_passes(trace, token_range(request.tokens))
     total = 2 * selection.slices
 
     def on_events(event_count: int) -> None:
@@ -247,15 +283,9 @@ def _timeline_attributes(trace: Trace) -> dict[str, Any]:
 
     The facts include a note that a microsecond in the file represents a cycle.
     """
-    header = trace.header
+    names = ("clock_hz", "model", "wafer", "mapping", "wafers", "created_by", "program_digest")
     return {
         "time": "1 µs in this file is 1 cycle of the wafer",
-        "clock_hz": header.clock_hz,
-        "model": header.model,
-        "wafer": header.wafer,
-        "mapping": header.mapping,
-        "wafers": header.wafers,
-        "created_by": header.created_by,
-        "program_digest": header.program_digest,
+        **{name: getattr(trace.header, name) for name in names},
         "complete": trace.complete,
     }

@@ -1,4 +1,4 @@
-"""The tables of a trace in a flat form, for export: one value per cell, and codes as names.
+"""The tables of a trace in a flat form, with one value per cell, and their CSV or Parquet files.
 
 A column with a second axis, such as cycles by cause, becomes one column for each position on the
 axis. A dataset with one value per PE, such as the words on links, is a *plane*. Its table has a row
@@ -8,15 +8,19 @@ report is among the facts of the run.
 
 from __future__ import annotations
 
+import csv
+import importlib.util
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
 from wse.errors import BadInput, BadTrace, UnknownName
-from wse.reports.result import Report
+from wse.reports.result import as_json
+from wse.reports.rows_csv import csv_text, exact_csv
 from wse_traces.field import TEXT, Field, texts_of
 from wse_traces.reader.read import Array, Trace
 from wse_traces.reader.trace_file import names_at
@@ -85,13 +89,18 @@ def chosen_tables(trace: Trace, names: tuple[str, ...], *, planes: bool) -> list
     return selection
 
 
-def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, str], None]) -> list[FlatTable]:
-    """Return copies of tables that report progress while they are read.
+def write_tables(
+    trace: Trace, tables: Sequence[FlatTable], to: str, folder: Path, on_progress: Callable[[int, int, str], None]
+) -> list[str]:
+    """Write tables of a trace and the facts about its run, and return the names of the files.
 
     Args:
-        tables: Tables to wrap.
-        on_progress: Function called before each batch with the number of rows read so far, the
-            total number of rows in all tables, and the name of the table.
+        trace: Trace that contains the tables.
+        tables: Tables to write.
+        to: Format, "csv" or "parquet".
+        folder: Folder for the files.
+        on_progress: Function called before each batch of rows with the number of rows read so far,
+            the total number of rows in all tables, and the name of the table.
     """
     total, rows_read = sum(table.rows for table in tables), 0
 
@@ -103,20 +112,10 @@ def with_progress(tables: Sequence[FlatTable], on_progress: Callable[[int, int, 
             yield batch
             rows_read += len(batch[0])
 
-    return [replace(table, batches=partial(batches, table)) for table in tables]
-
-
-def run_attributes(trace: Trace) -> Report:
-    """Return the facts about a run: the attributes of its trace, and its report."""
-    header = trace.header
-    return {
-        **{name: getattr(header, name) for name in header.__dataclass_fields__},
-        "options": dict(header.options),
-        "versions": dict(header.versions),
-        "complete": trace.complete,
-        **({"ending": trace.ending} if trace.ending else {}),
-        "report": trace.report(),
-    }
+    ending = {"ending": trace.ending} if trace.ending else {}
+    run = {**asdict(trace.header), "complete": trace.complete, **ending, "report": trace.report()}
+    write = write_csv if to == "csv" else write_parquet
+    return write([replace(table, batches=partial(batches, table)) for table in tables], run, folder)
 
 
 def _plain_tables() -> list[str]:
@@ -193,3 +192,99 @@ def _plane(trace: Trace, field: Field) -> FlatTable:
                 yield [np.full(len(rows[part]), index, "i4"), rows[part], cols[part], *layers[:, part]]
 
     return FlatTable(PLANES[field.path], columns, count * header.rows * header.cols, batches)
+
+
+CSV_COLUMNS: Final = ("file", "column", "unit", "dtype", "labels", "refers", "dataset", "meaning")
+RUN_FILE: Final = "run.json"
+
+
+def write_csv(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
+    """Write each table to a CSV file, plus ``columns.csv`` and ``run.json``; return all file names.
+
+    ``columns.csv`` describes each column of each table. Text that a spreadsheet would interpret as
+    a formula is preceded by an apostrophe, so that it is read as text. Control characters,
+    including line ends, are written as escape sequences.
+
+    Args:
+        tables: Tables to write.
+        run: Facts about the run, written to ``run.json``.
+        folder: Folder for the files.
+    """
+    for table in tables:
+        with (folder / f"{table.name}.csv").open("x", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(table.columns)
+            for batch in table.batches():
+                writer.writerows(zip(*map(_cells, batch), strict=True))
+    (folder / "columns.csv").write_text(_columns_csv(tables), encoding="utf-8")
+    (folder / RUN_FILE).write_text(as_json(run), encoding="utf-8")
+    return [f"{table.name}.csv" for table in tables] + ["columns.csv", RUN_FILE]
+
+
+def check_parquet() -> None:
+    """Raise BadInput if pyarrow, the library that writes Parquet, is not installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise BadInput("--to parquet: needs pyarrow: pip install 'wse[parquet]', or take --to csv")
+
+
+def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
+    """Write each table to a Parquet file, and return the file names.
+
+    A column of integer codes that stand for names becomes a dictionary-encoded column of these
+    names. The metadata of each field contains its unit and description; the metadata of the schema
+    contains the facts about the run.
+
+    Args:
+        tables: Tables to write.
+        run: Facts about the run.
+        folder: Folder for the files.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    for table in tables:
+        schema = pyarrow.schema(
+            [_field(*column) for column in table.columns.items()], metadata={"run": as_json(run).strip()}
+        )
+        with pyarrow.parquet.ParquetWriter(folder / f"{table.name}.parquet", schema) as writer:
+            for batch in table.batches():
+                arrays = [pyarrow.array(values, field.type) for values, field in zip(batch, schema, strict=True)]
+                writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+    return [f"{table.name}.parquet" for table in tables]
+
+
+def _cells(values: Any) -> list[Any]:
+    """Return a column as CSV cells, with text escaped for spreadsheets and numbers unchanged."""
+    return [csv_text(value) for value in values] if isinstance(values, list) else values.tolist()
+
+
+def _columns_csv(tables: Sequence[FlatTable]) -> str:
+    """Return the content of ``columns.csv``: a row for each column of each table."""
+    rows = []
+    for table in tables:
+        for name, field in table.columns.items():
+            dtype = "text" if _is_text(field) else field.dtype.lstrip("<")
+            texts = (" ".join(field.labels), field.refers, field.path, field.doc)
+            cells = (f"{table.name}.csv", name, field.unit, dtype, *map(csv_text, texts))
+            rows.append(dict(zip(CSV_COLUMNS, cells, strict=True)))
+    return exact_csv(rows, CSV_COLUMNS)
+
+
+def _is_text(field: Field) -> bool:
+    """Return whether the values of a field are exported as text.
+
+    This applies to text, and to integer codes that stand for names.
+    """
+    return field.dtype == TEXT or bool(field.labels)
+
+
+def _field(name: str, field: Field) -> Any:
+    """Return the Arrow field of a column: its name, type and metadata."""
+    import pyarrow
+
+    if field.labels:
+        kind = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    else:
+        kind = pyarrow.string() if _is_text(field) else pyarrow.from_numpy_dtype(np.dtype(field.dtype))
+    texts = {"unit": field.unit, "doc": field.doc, "dataset": field.path, "refers": field.refers}
+    return pyarrow.field(name, kind, metadata={key: text for key, text in texts.items() if text})

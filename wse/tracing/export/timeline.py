@@ -213,9 +213,8 @@ def _link_counts(steps: Columns) -> Iterator[Count]:
         is_on_wafer = has_duration & (steps["wafer"] == wafer)
         start, cycles = steps["start_cycle"][is_on_wafer], steps["cycles"][is_on_wafer]
         rate = steps["hops"][is_on_wafer] / cycles
-        times, values = _levels(np.concatenate([start, start + cycles]), np.concatenate([rate, -rate]))
-        for cycle, value in zip(times, values, strict=True):
-            yield Count(wafer, "words on links", "word/cycle", cycle, value)
+        levels = _levels(start, start + cycles, rate)
+        yield from (Count(wafer, "words on links", "word/cycle", cycle, value) for cycle, value in levels)
 
 
 def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
@@ -235,25 +234,21 @@ def _crossing_counts(trace: Trace, passes: Array) -> Iterator[Count]:
         is_on_route = in_passes & (table["src_wafer"] == source) & (table["dst_wafer"] == target)
         start = pass_table["start_cycle"][table["pass"][is_on_route]]
         end = start + np.maximum(length[pass_table["schedule"][table["pass"][is_on_route]]], 1)
-        sent_bytes = table["bytes"][is_on_route].astype(float)
-        times, values = _levels(np.concatenate([start, end]), np.concatenate([sent_bytes, -sent_bytes]))
-        for cycle, value in zip(times, values, strict=True):
-            yield Count(source, f"bytes to {process_name(target)} in a pass", "B", cycle, value)
+        levels, name = _levels(start, end, table["bytes"][is_on_route]), f"bytes to {process_name(target)} in a pass"
+        yield from (Count(source, name, "B", cycle, value) for cycle, value in levels)
 
 
-def _levels(times: Array, changes: Array) -> tuple[list[int], list[float]]:
-    """Return the times at which a running sum changes, and its value from each time onwards.
+def _levels(start: Array, end: Array, amounts: Array) -> Iterator[tuple[int, float]]:
+    """Yield the times at which a sum of amounts changes, in ascending order, and its new value.
 
     Args:
-        times: int64 ``[n]``: time of each change, in any order.
-        changes: ``[n]``: amount that each change adds to the sum.
-
-    Returns:
-        The times in ascending order, and the values.
+        start: int64 ``[n]``: time from which each amount is part of the sum, in any order.
+        end: int64 ``[n]``: time until which it is part of the sum.
+        amounts: The amounts ``[n]``.
     """
-    at, place = np.unique(times, return_inverse=True)
+    at, place = np.unique(np.concatenate([start, end]), return_inverse=True)
     change = np.zeros(len(at))
-    np.add.at(change, place.ravel(), changes)
+    np.add.at(change, place.ravel(), np.concatenate([amounts, -amounts]))
     level = np.round(np.cumsum(change), _DECIMALS) + 0.0  # avoids -0.0
     is_new = np.diff(level, prepend=0.0) != 0
-    return at[is_new].tolist(), level[is_new].tolist()
+    yield from zip(at[is_new].tolist(), level[is_new].tolist(), strict=True)

@@ -10,8 +10,8 @@ import numpy as np
 from wse.reports.result import Report
 from wse.tracing.page.pack import Array, Pack, check_index, checked_table, packed_columns
 from wse.tracing.page.work import DECODE, kind_cycles, median_data, op_kinds
-from wse_traces.reader.executed_steps import cache_shifts, schedule_rows
-from wse_traces.reader.read import Columns, Trace
+from wse_traces.reader.executed_steps import cache_shifts, rows_of, schedule_rows
+from wse_traces.reader.read import Trace
 
 MAX_STEPS: Final = 120_000
 """Maximum number of steps on the page.
@@ -61,7 +61,8 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     shown_schedules, rows = _chosen_sequences(
         token_schedules, np.where(phase == DECODE, pass_cycles, -1), counts, notes
     )
-    columns = _steps(trace, begins[shown_schedules], rows)
+    step_rows = rows_of(begins[shown_schedules], np.array(rows, np.int64))
+    columns = {name: trace.column(f"steps/{name}")[step_rows] for name in (*SHOWN, *AREA)}
     packed_steps = packed_columns(columns, pack)
     if packed_steps is None:
         notes.append("The steps of tokens found no room on this page; see wse inspect --steps.")
@@ -148,23 +149,6 @@ def _chosen_sequences(
             "the slowest's first."
         )
     return shown_schedules, rows
-
-
-def _steps(trace: Trace, begins: Array, rows: list[int]) -> Columns:
-    """Return the columns of the steps on the page: the first steps of each selected schedule.
-
-    Args:
-        trace: An open trace.
-        begins: int ``[schedule]``: first row of each selected schedule in the step table.
-        rows: Number of steps of each schedule on the page.
-    """
-    spans = list(zip(begins.tolist(), rows, strict=True))
-    return {
-        name: np.concatenate(
-            [trace.column(f"steps/{name}", 0, 0), *(trace.column(f"steps/{name}", at, at + n) for at, n in spans)]
-        )
-        for name in (*SHOWN, *AREA)
-    }
 
 
 def _packed_shifts(

@@ -10,6 +10,7 @@ from wse.reports.result import Report
 from wse.tracing.page.pack import Array, Pack, check_index, packed_columns
 from wse.tracing.query.costs.kinds import read_kinds
 from wse.tracing.query.costs.step_sums import StepSums
+from wse_traces.reader.executed_steps import rows_of
 from wse_traces.reader.groups import distinct_rows, group_sums
 from wse_traces.reader.read import Trace
 from wse_traces.schema import CAUSES, PHASES
@@ -77,14 +78,9 @@ def _phases(sums: StepSums) -> Report:
     They are the numbers of passes, cycles, words and hops, and the cycles by cause.
     """
     totals = sums.by_phase()
+    names = ("cycles", "cycles_by", "words", "hops")
     return {
-        phase: {
-            "passes": sums.passes[phase],
-            "cycles": int(totals.cycles[code, 0]),
-            "cycles_by": totals.cycles_by[code, 0].tolist(),
-            "words": int(totals.words[code, 0]),
-            "hops": int(totals.hops[code, 0]),
-        }
+        phase: {"passes": sums.passes[phase], **{name: getattr(totals, name)[code, 0].tolist() for name in names}}
         for code, phase in enumerate(PHASES)
         if sums.passes[phase]
     }
@@ -199,8 +195,7 @@ def kind_cycles(trace: Trace, begins: Array, counts: Array, kind_of: Array) -> A
     """
     kinds = int(kind_of.max(initial=-1)) + 2
     owner = np.full(trace.rows("step"), -1, np.int64)
-    for schedule, (first, rows) in enumerate(zip(begins.tolist(), counts.tolist(), strict=True)):
-        owner[first : first + rows] = schedule
+    owner[rows_of(begins, counts)] = np.repeat(np.arange(len(begins)), counts)
     kind = kind_of[trace.column("steps/op")]
     cell = owner * kinds + np.where(kind < 0, kinds - 1, kind)
     has_owner = owner >= 0

@@ -5,43 +5,94 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from wse.errors import BadInput
+from wse.option import Option
 
 VIEWS: Final = ("steps", "by", "links", "pe", "tokens", "tree", "cycles", "tensors", "diff", "check")
 """Views other than the summary, named after the options that request them."""
 
 DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 
+TracePath = Annotated[
+    Path,
+    Option(
+        positional=True,
+        required=True,
+        read=Path,
+        metavar="TRACE",
+        doc="A file that wse run or wse estimate wrote.",
+    ),
+]
+"""Option for the trace that a command reads."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
-    """Options of ``wse inspect`` as specified by the user. At most one view may be requested.
+    """Options of ``wse inspect`` with their help texts. At most one view may be requested.
 
     Combinations of options are checked by ``request.inspect_trace``, before the trace is opened.
     """
 
-    trace: Path
-    tree: bool = False
-    steps: bool = False
-    sort: str | None = None
-    by: str | None = None
-    each_layer: bool = False
-    links: bool = False
-    pe: str | None = None
-    dump: str | None = None
-    pass_index: int | None = None
-    as_hex: bool = False
-    dump_file: str | None = None
-    sram_png: str | None = None
-    wafer_index: int | None = None
-    tokens: bool = False
-    tensors: bool = False
-    cycles: str | None = None
-    diff: Path | None = None
-    check: bool = False
-    top: int | None = None
+    trace: TracePath = Path()
+    tree: Annotated[bool, Option(doc="Show the ops of each layer, with their cycles.")] = False
+    steps: Annotated[bool, Option(doc="Show the steps with the most cycles, or in the order of --sort.")] = False
+    sort: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN",
+            doc="Sort --steps by cycles, words, hops, start, or the cycles of a cause: compute, launch, relays, "
+            "hops-cycles, crossing, host. Default: cycles.",
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        Option(metavar="GROUP", doc="Sum the cycles of each phase by op, kind, layer, cause, token or wafer."),
+    ] = None
+    each_layer: Annotated[
+        bool, Option(doc="Show equal layers in separate rows; with --links, show equal links in separate rows.")
+    ] = False
+    links: Annotated[bool, Option(doc="Show the busiest links, and whose words they carry.")] = False
+    pe: Annotated[
+        str | None,
+        Option(
+            metavar="ROW,COL", doc="Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL with several wafers."
+        ),
+    ] = None
+    dump: Annotated[
+        str | None,
+        Option(metavar="BUFFER", doc="With --pe: show the contents of a buffer, if recorded by wse run --record-pe."),
+    ] = None
+    pass_index: Annotated[
+        int | None, Option(flag="--pass", doc="With --dump: index of the pass. Default: the last.")
+    ] = None
+    as_hex: Annotated[bool, Option(flag="--hex", doc="With --dump: show bytes as hexadecimal digits.")] = False
+    dump_file: Annotated[
+        str | None,
+        Option(metavar="FILE", doc="With --dump: also write the contents to a file: numbers as .npy, else raw bytes."),
+    ] = None
+    sram_png: Annotated[
+        str | None, Option(metavar="FILE", doc="With --pe: also draw the PE's SRAM over the steps of a token, as PNG.")
+    ] = None
+    wafer_index: Annotated[int | None, Option(metavar="N", doc="With --pe: index of the wafer that the PE is on.")] = (
+        None
+    )
+    tokens: Annotated[bool, Option(doc="Show every token with its cycles; with --top the slowest.")] = False
+    tensors: Annotated[bool, Option(doc="Show the tensors that the run recorded.")] = False
+    cycles: Annotated[
+        str | None,
+        Option(metavar="FROM-TO", doc="Show the moves in these cycles, if recorded by wse run --wavelets."),
+    ] = None
+    diff: Annotated[
+        Path | None,
+        Option(read=Path, metavar="TRACE", doc="Show the differences to this trace; equal layers together."),
+    ] = None
+    check: Annotated[bool, Option(doc="List all errors in the file; exit with 2 if there are any.")] = False
+    top: Annotated[
+        int | None,
+        Option(metavar="N", doc="Maximum number of steps, links, groups or tokens. Default: 20; for tokens, all."),
+    ] = None
 
     @property
     def view(self) -> str:
@@ -64,8 +115,8 @@ class InspectRequest:
 _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
-def cycle_range(text: str) -> tuple[int, int]:
-    """Return the first and last cycle specified by ``--cycles FROM-TO``.
+def cycle_range(text: str | None) -> tuple[int, int] | None:
+    """Return the first and last cycle specified by ``--cycles FROM-TO``, or None without the option.
 
     Raises:
         BadInput: The range is invalid.
@@ -73,8 +124,8 @@ def cycle_range(text: str) -> tuple[int, int]:
     return number_range("--cycles", text, noun="cycle", example="100-120")
 
 
-def token_range(text: str) -> tuple[int, int]:
-    """Return the first and last token specified by ``--tokens FROM-TO``.
+def token_range(text: str | None) -> tuple[int, int] | None:
+    """Return the first and last token specified by ``--tokens FROM-TO``, or None without the option.
 
     Raises:
         BadInput: The range is invalid.
@@ -82,12 +133,12 @@ def token_range(text: str) -> tuple[int, int]:
     return number_range("--tokens", text, noun="token", example="0-15")
 
 
-def number_range(option: str, text: str, *, noun: str, example: str) -> tuple[int, int]:
-    """Parse a number range, and return its first and last number.
+def number_range(option: str, text: str | None, *, noun: str, example: str) -> tuple[int, int] | None:
+    """Parse a number range, and return its first and last number, or None if there is no text.
 
     Args:
         option: Name of the option, such as ``--cycles``, for error messages.
-        text: Value of the option.
+        text: Value of the option, or None if it is not given.
         noun: Singular noun for a number in the range, such as "cycle", for error messages.
         example: Example of a valid range, for error messages.
 
@@ -97,6 +148,8 @@ def number_range(option: str, text: str, *, noun: str, example: str) -> tuple[in
     >>> number_range("--cycles", "100-120", noun="cycle", example="0-9")
     (100, 120)
     """
+    if text is None:
+        return None
     match = _RANGE.fullmatch(text)
     if match is None:
         raise BadInput(f"{option} {text!r}: give the first and the last {noun} as FROM-TO, such as {example}")

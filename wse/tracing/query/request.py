@@ -83,8 +83,7 @@ def _check(request: InspectRequest, view: str) -> None:
         check_group(request.by, each_layer=request.each_layer)
     if request.pe is not None:
         _wafer_of(request.pe, request.wafer_index)
-    if request.cycles is not None:
-        cycle_range(request.cycles)
+    cycle_range(request.cycles)
     if view in ("links", "summary") and top is not None:
         check_links(top)
 
@@ -177,7 +176,6 @@ def _tree(trace: Trace, _: InspectRequest) -> View:
 
 def _cycles(trace: Trace, request: InspectRequest) -> View:
     """Return the view of the wavelets that move in the requested cycles."""
-    assert request.cycles is not None
     wavelets = read_wavelets(trace, cycle_range(request.cycles))
     assert wavelets is not None
     return CyclesView(**source_of(trace, "cycles"), wavelets=wavelets)

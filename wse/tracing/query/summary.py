@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from wse.arrays import I64
 from wse.reports.result import Doc, Result
 from wse.tracing.expert_load import ExpertLoad, ExpertLoadResult
 from wse.tracing.query.costs.step_sums import PassTotals, StepSums
@@ -134,15 +134,11 @@ def read_run(trace: Trace, phases: Mapping[str, PassTotals]) -> TracedRun:
         cycles = decode.cycles_per_pass
         decode = replace(decode, tokens_per_s=max(1, len(users)) * header.clock_hz / cycles if cycles else 0.0)
     stage_bytes = trace.column("sram/stage_bytes").tolist()
-    return TracedRun(
-        created_by=header.created_by,
-        versions=dict(header.versions),
-        seed=header.seed,
-        program_digest=header.program_digest,
+    return TracedRun.from_parts(
+        header,
         model=TracedModel(name=header.model),
-        wafer=TracedWafer(name=header.wafer, rows=header.rows, cols=header.cols, clock_hz=header.clock_hz),
+        wafer=TracedWafer.from_parts(header, name=header.wafer),
         system=TracedSystem(wafers=header.wafers, mapping=header.mapping, stages=tuple(read_stages(trace))),
-        options=dict(header.options),
         prompt_tokens=sum(user.prompt_tokens for user in users),
         generated_tokens=sum(user.generated_tokens for user in users),
         text=(users[0].text if users else "") if len(users) < 2 else None,
@@ -171,9 +167,6 @@ def _users(trace: Trace) -> tuple[TracedUser, ...]:
         )
         for index, parts in enumerate(texts)
     )
-
-
-I64 = npt.NDArray[np.int64]
 
 
 def load_in(trace: Trace) -> ExpertLoad:

@@ -137,10 +137,7 @@ def check_trace(path: Path) -> CheckView:
         return CheckView(view="check", trace=str(path), sound=False, problems=lines)
     with open_trace(path) as trace:
         return CheckView(
-            view="check",
-            trace=str(path),
-            complete=trace.complete,
-            ending=trace.ending or None,
+            **source_of(trace, "check"),
             sound=True,
             problems=(),
             version=trace.version,

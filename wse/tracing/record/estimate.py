@@ -25,7 +25,6 @@ from wse.errors import BadTrace
 from wse.program.expert_pairs import assumed_pairs
 from wse.program.program import Program
 from wse.program.steps import Phase
-from wse.tracing.expert_load import ExpertLoad
 from wse.tracing.record.program import trace_header
 from wse.tracing.record.recorder import MAX_ROWS, Recorder
 from wse_traces.errors import TraceError
@@ -58,24 +57,19 @@ def write_estimate(
             passes.write_tokens(timed_run.token_classes)
             if program.verify:
                 passes.write_verification(placeable.middle_before_pass)
-            recorder.finish(timed_run.clock, passes.load, report)
+            recorder.finish(timed_run.clock, report)
     except TraceError as error:
         raise BadTrace(str(error)) from error
 
 
 class _Passes:
-    """Recorder that adds the passes of an estimate, and their tokens, to a trace.
-
-    Attributes:
-        load: Number of tokens routed to each expert in the passes written so far.
-    """
+    """Recorder that adds the passes of an estimate, and their tokens, to a trace."""
 
     def __init__(self, recorder: Recorder, program: Program, clock: RunTotals) -> None:
         self._recorder, self._program, self._clock, self._fabric = recorder, program, clock, clock.fabric
         self._now = 0.0  # cycles since the start
         self._ended = np.zeros(program.batch)  # cycle in which each user got the last token
         self._lengths = np.zeros(program.batch, np.int64)  # tokens in each user's cache
-        self.load = ExpertLoad()
 
     def prompts(self, costs: Sequence[PhaseCost]) -> None:
         """Write the passes of all prompt chunks, and the first generated token of each user.
@@ -153,12 +147,10 @@ class _Passes:
             cost: Cost of one pass.
             uses: State of the KV caches before each pass.
         """
-        phase = self._program.phases[phase_index]
-        pairs = assumed_routing(self._program, phase)
+        pairs = assumed_routing(self._program, self._program.phases[phase_index])
         starts = self._now + cost.cycles * np.arange(len(uses))
         indices = self._recorder.passes(phase_index, sequence, cost, uses, starts.tolist(), pairs)
         self._now += cost.cycles * len(uses)
-        self.load.add(phase.name, {layer: tokens * len(uses) for layer, tokens in pairs.items()})
         return indices
 
     def _tokens(self, passes: I64, user: int, position: Any, cycles: Any, *, is_prompt: bool) -> None:

@@ -106,19 +106,20 @@ def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
     has_layers = [s.last_layer > s.first_layer for s in stages_placed]
     stages: dict[str, Any] = {
         "wafer": [wafer for wafer, _ in places],
-        **_rectangles(stages_placed),
+        **{name: [getattr(s.rect, name) for s in stages_placed] for name in ("row", "col", "rows", "cols")},
         "first_layer": [s.first_layer if h else -1 for s, h in zip(stages_placed, has_layers, strict=True)],
         "last_layer": [s.last_layer - 1 if h else -1 for s, h in zip(stages_placed, has_layers, strict=True)],
         "stage_bytes": [_traced_bytes(uses[i]) for _, i in places],
     }
     writer.append_sram(stages, pe_bytes=sram_bytes)
-    writer.append("attention", _attention_columns(stages_placed))
+    writer.append_rows("attention", _attention_rows(stages_placed))
     ops: dict[str, Any] = {"name": p.op_names, "kind": p.op_kinds, "layer": p.op_layers, "stage": p.op_stages}
     writer.append("op", ops)
     writer.append("edge", {"src": p.op_edges[:, 0], "dst": p.op_edges[:, 1]})
-    _write_buffers(writer, p)
-    _write_lives(writer, p)
-    _write_routes(writer, p)
+    writer.append_rows("buffer", _buffer_rows(p))
+    writer.append_rows("live", _life_rows(p))
+    patterns = writer.append_names([use.pattern for use in p.colour_uses])
+    writer.append_rows("route", _route_rows(p, patterns.tolist()))
 
 
 def _traced_bytes(uses: dict[str, int]) -> list[int]:
@@ -130,61 +131,52 @@ def _traced_bytes(uses: dict[str, int]) -> list[int]:
     return [sum(size for use, size in uses.items() if TRACED_USES.get(use, use) == traced_use) for traced_use in USES]
 
 
-def _rectangles(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """Return the rectangles of stages as table columns ``row``, ``col``, ``rows`` and ``cols``."""
-    return {name: [getattr(stage.rect, name) for stage in stages] for name in ("row", "col", "rows", "cols")}
+def _attention_rows(stages: Sequence[Stage]) -> list[tuple[int, int, int]]:
+    """Return a row of the table of the PE columns that compute attention for each stage.
 
-
-def _attention_columns(stages: Sequence[Stage]) -> dict[str, list[int]]:
-    """Return a table of the PE columns that compute attention, with a row for each stage.
-
-    The keys are ``stage``, ``col`` (first column) and ``cols``. Stages without attention are
-    omitted. A stage that spans several wafers is listed with all of its columns.
+    A row consists of the index of the stage, the first column and the number of columns. Stages
+    without attention are omitted. A stage that spans several wafers is listed with all of its
+    columns.
     """
-    rows = [
+    return [
         (index, stage.rect.col, stage.rect.cols)
         if stage.span > 1
         else (index, stage.rect.col + stage.attention[0], stage.attention[1])
         for index, stage in enumerate(stages)
         if stage.has_attention
     ]
-    return {name: [row[place] for row in rows] for place, name in enumerate(("stage", "col", "cols"))}
 
 
-def _write_buffers(writer: TraceWriter, p: Program) -> None:
-    """Write the SRAM buffers of all stages, with the first and last op that need each buffer."""
-    live = [_live_ops(p, b.live) for b in p.buffers]
-    writer.append(
-        "buffer",
-        {
-            "stage": [b.stage for b in p.buffers],
-            "name": [b.name[:128] for b in p.buffers],
-            "use": [USES.index(TRACED_USES.get(b.use, b.use)) for b in p.buffers],
-            "address": [b.address for b in p.buffers],
-            "bytes": [b.bytes for b in p.buffers],
-            "dtype": [b.element for b in p.buffers],
-            "live_from": [first for first, _ in live],
-            "live_to": [last for _, last in live],
-        },
-    )
+def _buffer_rows(p: Program) -> list[tuple[Any, ...]]:
+    """Return the rows of the table of SRAM buffers, with the first and last op that need each."""
+    return [
+        (
+            b.stage,
+            b.name[:128],
+            USES.index(TRACED_USES.get(b.use, b.use)),
+            b.address,
+            b.bytes,
+            b.element,
+            *_live_ops(p, b.live),
+        )
+        for b in p.buffers
+    ]
 
 
-def _write_lives(writer: TraceWriter, p: Program) -> None:
-    """Write when each SRAM buffer is needed: the first and last step of each interval.
+def _life_rows(p: Program) -> list[tuple[int, ...]]:
+    """Return the rows of the table that states when each SRAM buffer is needed.
 
-    All prompt chunks have the same phase name. Only the first phase of each name is recorded.
+    A row consists of the buffer, the phase, and the first and last step of an interval. All prompt
+    chunks have the same phase name. Only the first phase of each name is recorded.
     """
     first = {p.phases[index].name: index for index in reversed(range(len(p.phases)))}
     codes = {first[name]: PHASES.index(name) for name in first}
-    rows = [
+    return [
         (index, codes[phase], *steps)
         for index, buffer in enumerate(p.buffers)
         for phase, *steps in buffer.live
         if phase in codes
     ]
-    if rows:
-        names = ("buffer", "phase", "first_step", "last_step")
-        writer.append("live", dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
 def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, int]:
@@ -200,19 +192,16 @@ def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, 
     return min(ops), max(ops)
 
 
-def _write_routes(writer: TraceWriter, p: Program) -> None:
-    """Write the colours (routes in the routers of PEs) that each stage uses."""
-    rows = [
-        (use, use.first + i, w) for use in p.colour_uses for i in range(use.colours) for w in p.stages[use.stage].wafers
+def _route_rows(p: Program, patterns: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the rows of the table of the colours (routes in the routers of PEs) of each stage.
+
+    Args:
+        p: The Program.
+        patterns: For each of ``Program.colour_uses``, the row of its pattern in the table of names.
+    """
+    return [
+        (use.stage, use.first + i, pattern, 0 if use.axis == ROWS else 1, wafer, *p.stages[use.stage].rect)
+        for use, pattern in zip(p.colour_uses, patterns, strict=True)
+        for i in range(use.colours)
+        for wafer in p.stages[use.stage].wafers
     ]
-    writer.append(
-        "route",
-        {
-            "stage": [use.stage for use, _, _ in rows],
-            "colour": [colour for _, colour, _ in rows],
-            "pattern": writer.append_names([use.pattern for use, _, _ in rows]),
-            "axis": [0 if use.axis == ROWS else 1 for use, _, _ in rows],
-            "wafer": [wafer for _, _, wafer in rows],
-            **_rectangles([p.stages[use.stage] for use, _, _ in rows]),
-        },
-    )

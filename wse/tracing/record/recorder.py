@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from wse.arrays import I64
 from wse.backends.fabric.expert_columns import Pairs
@@ -34,16 +33,15 @@ class ExpertRecord:
     """Recorder of the experts to which tokens are routed, with totals over all passes.
 
     Attributes:
-        chosen: Number of tokens routed to each expert, int64 ``[experts]``, for each phase index
-            and layer.
+        load: Number of tokens routed to each expert, for each phase index and layer.
         reached: Number of passes that route tokens to experts on each wafer, int64 ``[wafers]``,
             for each phase index and layer.
     """
 
     def __init__(self, writer: TraceWriter, program: Program) -> None:
         self._writer, self._program = writer, program
-        self.chosen: defaultdict[int, dict[int, npt.NDArray[np.int64]]] = defaultdict(dict)
-        self.reached: defaultdict[int, dict[int, npt.NDArray[np.int64]]] = defaultdict(dict)
+        self.load = ExpertLoad()
+        self.reached: defaultdict[int, dict[int, I64]] = defaultdict(dict)
         layers = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
         self._stage_of = {layer: stage for kind, layer, stage in layers if kind == "experts"}
 
@@ -56,9 +54,8 @@ class ExpertRecord:
                 one pass.
             times: Number of passes.
         """
-        totals = self.chosen[phase_index]
+        self.load.add(phase_index, {layer: tokens * times for layer, tokens in pairs.items()})
         for layer, tokens in pairs.items():
-            totals[layer] = totals.get(layer, np.zeros_like(tokens)) + tokens * times
             self._reach(phase_index, layer, tokens, times)
 
     def write(self, pass_index: int, pairs: Pairs) -> None:
@@ -73,7 +70,7 @@ class ExpertRecord:
             row = {"pass": np.full(len(experts), pass_index), "layer": np.full(len(experts), layer)}
             self._writer.append("routed", {**row, "expert": experts, "tokens": tokens[experts]})
 
-    def _reach(self, phase_index: int, layer: int, tokens: npt.NDArray[np.int64], times: int) -> None:
+    def _reach(self, phase_index: int, layer: int, tokens: I64, times: int) -> None:
         """Count, for each wafer, the passes in which tokens were routed to an expert on it.
 
         Args:
@@ -87,9 +84,9 @@ class ExpertRecord:
         counts.setdefault(layer, np.zeros(self._program.wafers, np.int64))
         counts[layer][list(self._program.chosen_wafers(stage, columns))] += times
 
-    def finish(self, load: ExpertLoad) -> None:
+    def finish(self) -> None:
         """Write the number of tokens routed to each expert over the run, including zeros."""
-        for layer, tokens in load.over_run.items():
+        for layer, tokens in self.load.over_run.items():
             row = {"layer": np.full(len(tokens), layer), "expert": np.arange(len(tokens)), "tokens": tokens}
             self._writer.append("expert_load", row)
 
@@ -193,17 +190,14 @@ class Recorder:
             pairs: For each layer, the number of tokens routed to each expert in one pass.
             wall_times_s: Time that the emulator took for each pass, in seconds.
         """
-        rows = [
-            self.writer.append_pass(schedule=sequence, start_cycle=int(start), wall_s=wall_s)
-            for start, wall_s in zip(starts, wall_times_s, strict=False)
-        ]
-        count, index = len(rows), range(rows[0], rows[-1] + 1)
+        rows = [(sequence, int(start), wall_s) for start, wall_s in zip(starts, wall_times_s, strict=False)]
+        index = self.writer.append_rows("pass", rows)
         for use in uses:
             self._runs[phase_index, *use] += 1
         steps = self.steps(phase_index)
         self._write_crossings(steps.crossings(cost), index)
-        self._count_busy(steps.busy(cost), count)
-        self.experts.count(phase_index, pairs, count)
+        self._count_busy(steps.busy(cost), len(index))
+        self.experts.count(phase_index, pairs, len(index))
         return index
 
     def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:
@@ -225,19 +219,18 @@ class Recorder:
             traffic = {"words": words[passes, step], "hops": hops[passes, step]}
             self.writer.append("shift", {"pass": (first_pass + passes).astype(np.int32), "step": step, **traffic})
 
-    def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
+    def finish(self, clock: RunTotals, summary: dict[str, Any]) -> None:
         """Write the totals of all links, layers, PEs and experts, and the report.
 
         Args:
             clock: Totals of the run.
-            load: Number of tokens routed to each expert.
             summary: Report of the run.
         """
-        self.experts.finish(load)
+        self.experts.finish()
         for wafer in range(self._program.wafers):
             self.writer.append_plane("links/words", clock.links_on(wafer))
             self.writer.append_plane("pe/busy_cycles", self._busy[wafer])
-        self._write_layer_links(layer_links(clock.fabric, self._runs, self.experts.chosen, self.experts.reached))
+        self._write_layer_links(layer_links(clock.fabric, self._runs, self.experts.load.totals, self.experts.reached))
         self.writer.write_summary({key: encode_names(value) for key, value in summary.items()})
 
     def _write_crossings(self, crossings: Columns, passes: range) -> None:
@@ -271,11 +264,7 @@ class Recorder:
             if key not in patterns:
                 patterns[key] = self.writer.append_pattern(link_map.words)
             places += [(layer, link_map.wafer, rect.row, rect.col, patterns[key]) for layer in link_map.layers]
-        if places:
-            columns = dict(
-                zip(("layer", "wafer", "row", "col", "pattern"), zip(*sorted(places), strict=True), strict=True)
-            )
-            self.writer.append("placed_layer", columns)
+        self.writer.append_rows("placed_layer", sorted(places))
 
     def _count_busy(self, busy: BusyRectangles, times: int) -> None:
         """Add the compute cycles of some passes to the number of busy cycles of each PE.

@@ -21,7 +21,6 @@ from wse.backends.fabric.phase_cost import CacheUse, PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
 from wse.compiler.placeable import Placeable
 from wse.program.program import Program
-from wse.tracing.expert_load import ExpertLoad
 from wse.tracing.record.program import trace_header
 from wse.tracing.record.recorder import Recorder
 from wse_traces.errors import TraceError
@@ -187,16 +186,15 @@ class RunRecorder(Recorder):
         self._tokens.append(Token(token, text, is_prompt=False, cycles=int(cycles), wall_s=wall_s, **place))
         self._write_if_due()
 
-    def finish(self, clock: RunTotals, load: ExpertLoad, summary: dict[str, Any]) -> None:
+    def finish(self, clock: RunTotals, summary: dict[str, Any]) -> None:
         """Write all buffered data, then the totals and the report of the run.
 
         Args:
             clock: Cycles and traffic of the run.
-            load: Number of tokens routed to each expert.
             summary: Report of the run.
         """
         self.write_waiting()
-        super().finish(clock, load, summary)
+        super().finish(clock, summary)
 
     def write_waiting(self) -> None:
         """Write the buffered passes, then the tokens that they read and generated.

@@ -12,7 +12,7 @@ import numpy as np
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.reports.result import Doc, Result
 from wse.tracing.query.costs.folds import OpNumbers, Ranges, layers_by_group
-from wse.tracing.query.costs.kinds import EqualOps, OpKind, read_kinds
+from wse.tracing.query.costs.kinds import PartCycles, read_kinds
 from wse.tracing.query.costs.step_sums import PassTotals, StepSums, cycle_fraction
 from wse.tracing.query.view import View, name_at
 from wse_traces.reader.executed_steps import cache_shifts, schedule_rows
@@ -126,7 +126,7 @@ def _kinds(sums: StepSums) -> Iterator[Group]:
     """Yield a group of steps for each kind of op, such as ``norm``, in each phase."""
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
-            yield Group(kind=kind.kind, **_part(phase, kind))
+            yield Group.from_parts(kind, phase=phase)
 
 
 def _equal_ops(sums: StepSums) -> Iterator[Group]:
@@ -134,13 +134,7 @@ def _equal_ops(sums: StepSums) -> Iterator[Group]:
     for phase, kinds in read_kinds(sums).items():
         for kind in kinds:
             for ops in kind.ops:
-                yield Group(op=ops.op, kind=kind.kind, **_part(phase, ops))
-
-
-def _part(phase: str, part: OpKind | EqualOps) -> dict[str, Any]:
-    """Return the `Group` fields that summarise some ops: phase, layers, count, cycles, traffic."""
-    names = ("layers", "count", "cycles", "words", "hops", "mostly")
-    return {"phase": phase, **{name: getattr(part, name) for name in names}}
+                yield Group.from_parts(ops, phase=phase, kind=kind.kind)
 
 
 def _ops(sums: StepSums) -> Iterator[Group]:
@@ -185,49 +179,28 @@ def _step_groups(sums: StepSums, group: Array, heads: Sequence[dict[str, Any]]) 
     """
     totals = sums.by_group(group, len(heads))
     for code, phase in enumerate(PHASES):
-        for at, head in enumerate(heads):
-            if totals.cycles[code, at] or totals.words[code, at]:
-                yield Group(
-                    phase=phase,
-                    **head,
-                    cycles=int(totals.cycles[code, at]),
-                    words=int(totals.words[code, at]),
-                    hops=int(totals.hops[code, at]),
-                    mostly=CAUSES[int(totals.cycles_by[code, at].argmax())] if totals.cycles[code, at] else "",
-                )
+        for head, total in zip(heads, totals.parts(code), strict=True):
+            part = PartCycles(**total)
+            if part.cycles or part.words:
+                yield Group.from_parts(part, phase=phase, **head)
 
 
-def _causes(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, such as hops, and name the costliest op.
+def _causes(sums: StepSums, *, each_layer: bool = False) -> Iterator[Group]:
+    """Yield a group for each cause of cycles, such as hops, in each phase; name the costliest op.
 
-    The costliest op is the op in which the cause accounts for the most cycles. The same op of
-    different layers counts as one op. Groups have no words or hops: words belong to whole steps,
-    whose cycles can have several causes.
-    """
-    ops = OpNumbers(sums.trace)
-    return _causes_by(sums, ops.number[ops.rows(sums.steps["op"])], ops.names)
-
-
-def _causes_of_each_layer(sums: StepSums) -> Iterator[Group]:
-    """Yield a group for each cause of cycles, such as hops, and name the costliest op.
-
-    The costliest op is the op in which the cause accounts for the most cycles. In contrast to
-    `_causes`, the same op of different layers counts as different ops.
-    """
-    return _causes_by(sums, sums.steps["op"], sums.trace.texts("graph/ops/name"))
-
-
-def _causes_by(sums: StepSums, op: Array, names: Sequence[str]) -> Iterator[Group]:
-    """Yield a `Group` with the total cycles of each cause, such as hops, in each phase.
-
-    It also names the op that spends the most cycles on the cause. Causes without cycles are
-    omitted.
+    The costliest op is the op in which the cause accounts for the most cycles. Causes without
+    cycles are omitted. Groups have no words or hops: words belong to whole steps, whose cycles can
+    have several causes.
 
     Args:
         sums: Steps of a trace.
-        op: int ``[step]``: index of each step's op in ``names``.
-        names: Names of the ops.
+        each_layer: True if the same op of different layers counts as different ops. False if it
+            counts as one op.
     """
+    ops = OpNumbers(sums.trace)
+    op, names = ops.number[ops.rows(sums.steps["op"])], ops.names
+    if each_layer:
+        op, names = sums.steps["op"], sums.trace.texts("graph/ops/name")
     op_cycles, totals = sums.by_group(op, len(names)).cycles_by, sums.by_phase().cycles_by[:, 0]
     for code, phase in enumerate(PHASES):
         for at, cause in enumerate(CAUSES):
@@ -295,5 +268,5 @@ _GROUPS: Final[dict[str, Callable[[StepSums], Iterator[Group]]]] = {
 _EACH_LAYER: Final[dict[str, Callable[[StepSums], Iterator[Group]]]] = {
     "op": _ops,
     "layer": partial(_by_column, name="layer"),
-    "cause": _causes_of_each_layer,
+    "cause": partial(_causes, each_layer=True),
 }

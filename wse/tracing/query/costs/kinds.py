@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def _kinds_of(sums: StepSums, ops: OpNumbers, op: Array, totals: Sums, phase: in
     # 2. Sums
     fold = np.full(len(ops.number), -1)
     fold[active] = group
-    parts = _parts(sums.by_group(fold[op], len(keys)), phase)
+    parts = sums.by_group(fold[op], len(keys)).parts(phase)
     steps = _kernels(sums, np.where(sums.steps["phase"] == phase, fold[op], -1), len(keys), phase)
     # 3. Kinds
     equal: dict[str, list[tuple[EqualOps, Array]]] = {}
@@ -166,22 +166,8 @@ def _kernels(sums: StepSums, fold: Array, folds: int, phase: int) -> list[tuple[
     """
     fold_or_last = np.where(fold >= 0, fold, folds)  # steps of no set are put into an extra one
     keys, group = distinct_rows([fold_or_last, sums.steps["name"], sums.steps["kind"]])
-    parts, names = _parts(sums.by_group(group, len(keys)), phase), sums.trace.texts("strings/names")
+    parts, names = sums.by_group(group, len(keys)).parts(phase), sums.trace.texts("strings/names")
     kernels: list[list[KernelCycles]] = [[] for _ in range(folds + 1)]
     for (at, name, kind), part in zip(keys.tolist(), parts, strict=True):
         kernels[at].append(KernelCycles(name=name_at(names, name), kind=name_at(KINDS, kind), **part))
     return [tuple(sorted(steps, key=lambda step: (-step.cycles, step.name))) for steps in kernels[:folds]]
-
-
-def _parts(totals: Sums, phase: int) -> list[dict[str, Any]]:
-    """Convert totals of groups of steps to dicts of ``PartCycles`` fields, one per group.
-
-    Args:
-        totals: Totals of each phase and group.
-        phase: Code of the phase to convert.
-    """
-    columns = (getattr(totals, name)[phase].tolist() for name in ("cycles", "words", "hops", "cycles_by"))
-    return [
-        {"cycles": cycles, "words": words, "hops": hops, "cycles_by": dict(zip(CAUSES, by, strict=True))}
-        for cycles, words, hops, by in zip(*columns, strict=True)
-    ]

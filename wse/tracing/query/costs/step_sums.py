@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -62,6 +62,20 @@ class Sums:
     hops: Array
     cycles_by: Array
 
+    def parts(self, phase: int) -> list[dict[str, Any]]:
+        """Return the totals of each group in one phase as plain values, keyed by attribute name.
+
+        ``cycles_by`` is a dict with the name of the cause as the key.
+
+        Args:
+            phase: Code of the phase.
+        """
+        columns = (getattr(self, name)[phase].tolist() for name in ("cycles", "words", "hops", "cycles_by"))
+        return [
+            {"cycles": cycles, "words": words, "hops": hops, "cycles_by": dict(zip(CAUSES, by, strict=True))}
+            for cycles, words, hops, by in zip(*columns, strict=True)
+        ]
+
 
 class StepSums:
     """Steps of a trace, each summed over all of its executions in a phase.
@@ -117,13 +131,14 @@ class StepSums:
         phases = {}
         for code, (phase, passes) in enumerate(self.passes.items()):
             if passes:
-                cycles = [total / passes for total in sums.cycles_by[code, 0].tolist()]
+                total = sums.parts(code)[0]
+                cycles_by = {cause: cycles / passes for cause, cycles in total["cycles_by"].items()}
                 phases[phase] = PassTotals(
                     passes=passes,
-                    cycles=int(sums.cycles[code, 0]),
-                    cycles_per_pass=sum(cycles),
-                    cycles_by=dict(zip(CAUSES, cycles, strict=True)),
-                    words_per_pass=int(sums.words[code, 0]) / passes,
-                    wavelet_hops_per_pass=int(sums.hops[code, 0]) / passes,
+                    cycles=total["cycles"],
+                    cycles_per_pass=sum(cycles_by.values()),
+                    cycles_by=cycles_by,
+                    words_per_pass=total["words"] / passes,
+                    wavelet_hops_per_pass=total["hops"] / passes,
                 )
         return phases

@@ -11,7 +11,7 @@ from wse.tracing.query.places.pe import stages_of
 from wse.tracing.query.view import name_at
 from wse_traces.reader.executed_steps import schedule_rows
 from wse_traces.reader.read import Array, Columns, Trace
-from wse_traces.schema import KINDS, PHASES, USES
+from wse_traces.schema import KINDS, PHASES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,22 +141,15 @@ def _bands(trace: Trace, stages: Array, phase: int, start: Array, end: Array) ->
         start: int64 ``[step]``: start cycle of each step of the pass.
         end: int64 ``[step]``: end cycle of each step.
     """
-    buffers, lives = trace.table("buffer"), trace.table("live")
+    buffers, lives = trace.records("buffer"), trace.table("live")
     is_in_phase = (lives["phase"] == phase) & (lives["first_step"] >= 0) & (lives["last_step"] < len(end))
     bands = []
-    for index in np.flatnonzero(np.isin(buffers["stage"], stages)).tolist():
+    for index in np.flatnonzero(np.isin(trace.column("sram/buffers/stage"), stages)).tolist():
         rows = np.flatnonzero(is_in_phase & (lives["buffer"] == index))
-        is_always_needed = int(buffers["live_from"][index]) < 0
+        is_always_needed = not buffers[index]["live_from"]
         if not is_always_needed and not len(rows):
             continue
         spans = sorted((int(start[lives["first_step"][at]]), int(end[lives["last_step"][at]])) for at in rows)
-        band = Band(
-            name=buffers["name"][index].decode(errors="replace"),
-            use=name_at(USES, int(buffers["use"][index])),
-            address=int(buffers["address"][index]),
-            bytes=int(buffers["bytes"][index]),
-            needed=tuple(spans),
-            always=is_always_needed,
-        )
-        bands.append(band)
+        values = {name: buffers[index][name] for name in ("name", "use", "address", "bytes")}
+        bands.append(Band(**values, needed=tuple(spans), always=is_always_needed))
     return tuple(sorted(bands, key=lambda band: (band.address, -band.bytes)))

@@ -116,6 +116,9 @@ class _Run:
         run, decode = self.run, self._decode
         users, wafers = max(1, len(run.users)), run.system.wafers
         decode_rate, rate_with_prompts = decode.tokens_per_s or 0.0, self._tokens_per_s()
+        sram_uses = run.sram.fullest_pe_bytes
+        # Power and cost of wafers that are not bundled are unknown.
+        money: Report = {**power_and_cost(wafers, rate_with_prompts, self._economics)} if self._economics else {}
         return ComparisonRow(
             trace=str(self.path),
             model=run.model.name,
@@ -134,8 +137,8 @@ class _Run:
             crossing_fraction=fraction(decode.cycles_by, "crossing"),
             cycles_by=decode.cycles_by,
             **self._prefill(),
-            **self._fullest_pe(),
-            **self._money(wafers, rate_with_prompts),
+            sram_fullest_pe_fraction=used_fraction(sram_uses) if sram_uses else None,
+            **money,
             **(self._limits() if decode_rate else {}),
         )
 
@@ -172,21 +175,6 @@ class _Run:
             "prefill_tokens_per_s": rate if isinstance(rate, float) else None,
             "prefill_crossing_fraction": fraction(prefill.cycles_by, "crossing"),
         }
-
-    def _fullest_pe(self) -> Report:
-        """Return how full the fullest PE is, as a column of a comparison.
-
-        The result is empty if SRAM was not recorded.
-        """
-        uses = self.run.sram.fullest_pe_bytes
-        return {"sram_fullest_pe_fraction": used_fraction(uses)} if uses else {}
-
-    def _money(self, wafers: int, tokens_per_s: float) -> Report:
-        """Return power, energy and cost as columns of a comparison.
-
-        The result is empty if they are not known for this type of wafer.
-        """
-        return {} if self._economics is None else {**power_and_cost(wafers, tokens_per_s, self._economics)}
 
     def _limits(self) -> Report:
         """Return what limits the speed of one user, as columns of a comparison."""
