@@ -69,7 +69,7 @@ def test_simulations_on_wafers_agree_with_estimates(options: dict[str, Any]) -> 
     "options",
     [
         {"model": "story", "mesh": "32x32", "wafers": 1, "prompt_len": 300, "new_tokens": 300, "users": 27},
-        {"model": "llama-3-8b", "mapping": "pipeline", "users": 29},
+        {"model": "story", **SMALL, "prompt_len": 300, "new_tokens": 300, "users": 30},
         {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 2000, "new_tokens": 100, "users": 60},
     ],
     ids=options_id,
@@ -112,7 +112,7 @@ def test_simulations_with_drafts_agree_with_estimates(options: dict[str, Any]) -
 
 @pytest.mark.slow
 def test_scenarios_agree_with_estimates() -> None:
-    users, machine = 8, {"wafer": "wse3", "mesh": "32x32", "wafers": 1}
+    users, machine = 8, {"wafer": "wse3", **SMALL}
     scenario = {
         "title": "t",
         "question": "q",
@@ -124,9 +124,7 @@ def test_scenarios_agree_with_estimates() -> None:
         "new_tokens": 300,
     }
     plain, drafted = (one.prediction for one in wse.scenario(scenario).combinations)
-    estimate = wse.estimate(
-        "story", mesh="32x32", wafers=1, prompt_len=300, new_tokens=300, users=users, draft="0.9,0.8"
-    )
+    estimate = wse.estimate("story", **SMALL, prompt_len=300, new_tokens=300, users=users, draft="0.9,0.8")
     assert estimate.serving is not None
     assert estimate.drafts is not None
     for found, expected in ((plain, estimate.serving), (drafted, estimate.drafts)):
