@@ -97,8 +97,13 @@ def test_bytes_that_cross_are_those_of_megatron_tensor_parallelism() -> None:
 
 @pytest.mark.parametrize(
     ("constants", "rounds"),
-    [({}, 1), ({"wafer_link_latency_s": 0.0}, 2), ({"wafer_link_latency_s": 0.0, "hop_cycles": 400}, 1)],
-    ids=["latency", "no latency", "long way to the edge"],
+    [
+        ({}, 1),
+        ({"wafer_link_latency_s": 0.0}, 2),
+        ({"wafer_link_latency_s": 0.0, "hop_cycles": 400}, 1),
+        ({"wafer_link_latency_s": 0.0, "mesh_cols": 400}, 2),
+    ],
+    ids=["latency", "no latency", "slow hops", "region narrower than the wafer"],
 )
 @pytest.mark.parametrize("wafers", [2, 3, 5])
 def test_sums_between_wafers_use_the_fastest_exchange(
@@ -108,7 +113,8 @@ def test_sums_between_wafers_use_the_fastest_exchange(
     machine = replace(wafer(3, 3, 1 << 20), **constants)
 
     def fastest_pass() -> tuple[float, list[int]]:
-        program = compile_choice(tiny_spec(hidden=60), machine, SOFTWARE, replace(OPTIONS, wafers=wafers), CHOICE)
+        options = replace(OPTIONS, wafers=wafers, region=(3, 3))
+        program = compile_choice(tiny_spec(hidden=60), machine, SOFTWARE, options, CHOICE)
         step = next(step for step in between_wafers(program) if step.site.rows == 3)
         return Fabric(program, machine, SOFTWARE).decode_cost(9).by_cause.sum(), [step.rounds, step.part, step.bytes]
 

@@ -81,8 +81,8 @@ def print_result(
         result: Result to print.
         json: Whether to print JSON.
         detail: Whether the tables show all details.
-        print_text: Function that prints the result if JSON is not requested. None prints its
-            tables.
+        print_text: Function that prints the result as text instead of its tables, without
+            ``detail``. None prints the tables.
     """
     from wse.reports.result import as_json
     from wse.reports.terminal_table import print_result as print_as_tables

@@ -26,7 +26,7 @@ Sets = Annotated[
         repeats=True,
         metavar="FIELD=A,B,...",
         doc="Values of a field, replacing those of the file: an option of `wse estimate` with underscores, or a "
-        "number of a wafer or of software, such as wafer.hop_cycles. Values that contain commas have to be in the "
+        "number of a wafer or of software, such as wafer.hop_cycles. Give values that contain commas in the "
         "file. Repeatable; the last varies fastest.",
     ),
 ]
@@ -38,8 +38,8 @@ Columns = Annotated[
     str | None,
     Option(
         doc=f"Columns to print next to the axes: of {', '.join(known_names.sweep_columns())}, or of the table. "
-        "Default: these without replicas. Speeds and costs with drafts are in columns such as "
-        "drafts_tokens_per_s_per_user.",
+        "Default: these without replicas. For speeds and costs with drafts, name columns of the "
+        "table, such as drafts_tokens_per_s_per_user.",
         panel="Output",
         metavar="NAME,...",
     ),
@@ -85,10 +85,10 @@ def sweep(
     """Estimate every combination of some settings, as one table.
 
     The estimates run on all cores, and the table has a row for each combination. The axes and twelve
-    columns are printed, and the best of each over all settings is marked. Finished rows are stored
-    in FILE.partial: after Ctrl-C or a kill, the same command continues from there. A combination
-    that cannot be estimated, such as a model that does not fit, is a row with an error. If there
-    are only errors, the command fails. In a TOML file, a list is an axis:
+    columns are printed. A value is marked if it is the best of its column over all settings.
+    Finished rows are stored in FILE.partial: after Ctrl-C or a kill, the same command continues
+    from there. A combination that cannot be estimated, such as a model that does not fit, is a row
+    with an error. If there are only errors, the command fails. In a TOML file, a list is an axis:
 
     \b
       model = "story"

@@ -98,7 +98,7 @@ def test_best_value_of_a_row_that_is_not_printed_is_not_marked() -> None:
     table = rows_table(shown_rows(GRID, ENTRIES, view), view.columns, 4, best_values(GRID, ENTRIES, view.columns))
     best = {column.key: column.best for column in table.columns}
     assert (best["value user"], best["value ttft"]) == ("largest", "")
-    assert table.footer[-1][1].endswith("The best TTFT is among them: give --sort ttft")
+    assert table.footer[-1][1].endswith("Some have better values of TTFT: print them with --sort ttft")
 
 
 def test_plot_has_a_line_for_each_setting_of_the_other_axes() -> None:

@@ -114,11 +114,16 @@ class TableWriter:
 
         Returns:
             Indices of the rows.
+
+        Raises:
+            ValueError: A row has too few or too many values, or a value is out of range.
         """
         if not rows:
             return range(self._rows[table], self._rows[table])
-        columns = zip(*rows, strict=True)
-        return self.append(table, dict(zip([c.name for c in self._columns[table]], columns, strict=True)))
+        names = [column.name for column in self._columns[table]]
+        if any(len(row) != len(names) for row in rows):
+            raise ValueError(f"a row of table {table!r} needs values for {', '.join(names)}")
+        return self.append(table, dict(zip(names, zip(*rows, strict=True), strict=True)))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -110,7 +110,7 @@ def join_parts(columns: Sequence[WrittenColumn], parts: Sequence[dict[str, Array
 
     Args:
         columns: Columns of the table.
-        parts: Columns of the buffered rows, keyed by the column's name.
+        parts: Parts of the table, oldest first. Each has an array for every column, keyed by name.
 
     Returns:
         A list of arrays for each column, keyed by the column's name. The list has a single array

@@ -173,9 +173,9 @@ def all_reduce_of_wafers(
 
     1. On each wafer, combine the values of each row on one PE.
     2. Combine the results of the wafers over the links between wafers. Every wafer sends its whole
-       result to all other wafers in one round. For sums, two rounds are used if that is faster,
-       including the hops to the edges of the wafers: each wafer adds up one part of the result and
-       then sends this part to all other wafers.
+       result to all other wafers in one round. For sums, there is an alternative with two rounds:
+       each wafer adds up one part of the result, and then sends this part to all other wafers. The
+       faster alternative is used.
     3. Multicast the result along the rows of each wafer.
 
     Args:
@@ -287,21 +287,21 @@ def cross_wafers(
 
 
 def _exchange_cycles(c: Context, element_bytes: int, rounds: int, elements: int, payload_bytes: int) -> float:
-    """Estimate the cycles in which each wafer of a region sends values to all others and adds theirs.
+    """Estimate the cycles of an exchange in which every wafer sends values to all others and adds theirs.
 
     The terms are those of `wse.backends.fabric.transfer_cost`. In each round, a message crosses two
-    ramps, a link between wafers, and as many hops as a wafer has columns: from its column to the
-    east edge of one wafer, and from the west edge of the other wafer to the same column.
+    ramps, a link between wafers, and the columns of the region on one wafer: on the way to the east
+    edge of the region, and from its west edge on the other wafer to the same column.
 
     Args:
         c: Context of the phase being lowered.
         element_bytes: Size of an element.
-        rounds: Number of messages that a wafer sends to another, one after another.
+        rounds: Number of rounds. In each, a wafer sends one message to every other wafer.
         elements: Number of elements per message.
         payload_bytes: Number of bytes sent to each other wafer in all rounds.
     """
     wafer, peers = c.wafer, c.cut.span - 1
-    hops = rounds * (wafer.mesh_cols * wafer.hop_cycles + 2 * wafer.ramp_cycles + 1)
+    hops = rounds * ((c.cut.cols_of_wafer - 1) * wafer.hop_cycles + 2 * wafer.ramp_cycles + 1)
     stream = peers * rounds * ceil_div(elements * element_bytes, WORD_BYTES) / wafer.stream_words_per_cycle
     add = (peers + 1) * c.costs.vector(elements, c.costs.acc)
     link_s = rounds * wafer.wafer_link_latency_s + peers * payload_bytes / wafer.wafer_link_bytes_per_s

@@ -229,10 +229,11 @@ class Laboratory:
     def drafts(self, model: str, gpu: str, users: int, acceptance: str) -> DraftPlanResult:
         """Find the configuration of speculative decoding with the highest speed for users on GPUs.
 
-        This is the result of ``wse estimate --gpu --draft``. The other arguments are the same as
-        for `gpu_request`.
+        This is the result of ``wse estimate --gpu --draft``.
 
         Args:
+            model: Name of a bundled model.
+            gpu: Name of a bundled GPU.
             users: Number of users whose tokens are decoded together.
             acceptance: Model whose measured draft-token acceptance rates are used.
         """

@@ -113,7 +113,7 @@ class _TextFormatter(string.Formatter):
 
 
 class FindingBuilder:
-    """Collector of the numbers that decide a claim. It fills them into the claim's texts.
+    """Builder of the finding on one claim. It collects numbers and inserts them into texts.
 
     The texts, units and meanings are those in `CLAIMS_FILE`.
 
@@ -122,7 +122,7 @@ class FindingBuilder:
     """
 
     def __init__(self, decide: str, /, **names: Any) -> None:
-        """Start without numbers.
+        """Create a builder that has no numbers yet.
 
         Args:
             decide: Name of the function that decides the claim.

@@ -38,9 +38,9 @@ def gpu_request(model: str, gpu: str, **options: Any) -> EstimateRequest:
 def gpu_deployment(model: str, gpu: str, prompt: int = 1_024, new: int = 1_024) -> GpuDeployment:
     """Return the deployment of a bundled model on GPUs, from which speed and cost are computed.
 
-    The other arguments are the same as for `gpu_request`.
-
     Args:
+        model: Name of a bundled model.
+        gpu: Name of a bundled GPU.
         prompt: Number of tokens per prompt.
         new: Number of generated tokens per request.
     """

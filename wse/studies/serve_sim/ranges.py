@@ -7,9 +7,10 @@ changes a figure depends on the arrivals:
   to the capacity), all times of the simulation scale together. A figure is multiplied by the ratio
   of two operating points at the mean number of requests in flight: with the sampled and with the
   stated constants. This is nearly exact.
-- If their rate is given, a machine whose times are r times as long has r times the load. Its times
-  are r times those of the stated machine at r times the rate, so that case is simulated for the
-  samples at both ends of the interval. Figures of other samples are interpolated.
+- If their rate is given, consider a sample in which all times are r times as long. Its load is r
+  times as high. Its latencies are r times those of the machine with the stated constants at r times
+  the arrival rate. This is simulated for the values of r at both ends of their 90 % interval. For
+  other samples, figures are interpolated.
 
 On GPUs, a sample multiplies all times by the same ratio.
 """
@@ -67,7 +68,8 @@ class GivenRate:
 
     Attributes:
         load: Arrival rate divided by the capacity with the stated constants.
-        served_at: Function that simulates the stated machine at a multiple of the rate.
+        served_at: Function that simulates the machine with the stated constants at a multiple of
+            the rate.
     """
 
     load: float
@@ -120,7 +122,7 @@ def ranges_of_service(
 
 
 def _figures(served_result: ServedResult) -> dict[str, float]:
-    """Return the simulated figures that have intervals, by path; without TPOT if nothing is decoded."""
+    """Return the simulated figures that have intervals, by path. TPOT is missing if nothing is decoded."""
     return {
         path: attrgetter(path.removeprefix("served."))(served_result)
         for path, quantity in FIGURES.items()
@@ -131,11 +133,11 @@ def _figures(served_result: ServedResult) -> dict[str, float]:
 def _at_rates(
     rate_multiples: F64, served_result: ServedResult, served_at: Callable[[float], ServedResult]
 ) -> dict[str, F64]:
-    """Return the figures of the stated machine at multiples of the simulated arrival rate.
+    """Return figures of the machine with the stated constants, at multiples of the simulated rate.
 
-    The service is simulated at both ends of the interval that contains most of the multiples.
-    Between the simulated rates, the logarithm of a figure is interpolated. Beyond them, the figure
-    is that of the end.
+    The service is simulated at both ends of the 90 % interval of the multiples. Between the
+    simulated rates, the logarithm of a figure is interpolated. Beyond them, the figure is that of
+    the end.
 
     Args:
         rate_multiples: float64 ``[SAMPLES]``, arrival rates relative to the simulated rate.

@@ -68,7 +68,9 @@ PREDICTION_INTERVALS: Final = (
 QUEUE_OF_SAMPLE: Final = (
     " In an overloaded sample, requests arrive faster than they are served, so the queue grows until the last one."
 )
-NO_INTERVALS: Final = "90 % intervals are not available with a prefix cache or with separate machines for prompts."
+NO_INTERVALS: Final = (
+    "90 % intervals are not available with a prefix cache, with separate machines for prompts or with --batch-wait."
+)
 SATURATED_STAGE: Final = 0.9
 """Fraction of the time from which on a stage, rather than the number of users, limits the capacity."""
 STABLE_LOAD: Final = 0.9
@@ -268,17 +270,18 @@ class ServeResult(Result):
         ttft = with_interval(seconds(waits.ttft.p50), "", self._interval("served.all.ttft.p50"), seconds)
         medians = f"{come} The median TTFT is {ttft}{pace}."
         if not self.ranges:
-            return medians if self.reads_whole_prompts else f"{medians} {NO_INTERVALS}"
-        return f"{medians} {PREDICTION_INTERVALS}{QUEUE_OF_SAMPLE if load.overloaded_share else ''}"
+            return medians if self.times_are_proportional else f"{medians} {NO_INTERVALS}"
+        return f"{medians} {PREDICTION_INTERVALS}{QUEUE_OF_SAMPLE if load.stable and load.overloaded_share else ''}"
 
     @property
-    def reads_whole_prompts(self) -> bool:
-        """True if the machine that decodes also processes all prompts, without a prefix cache.
+    def times_are_proportional(self) -> bool:
+        """True if all times of the service are proportional to those of the machine that decodes.
 
-        Only then are there 90 % intervals, because they are for such a machine.
+        Only then are there 90 % intervals. Other times are those of a separate machine for prompts,
+        of a prefix cache, and the maximum wait of a static batch.
         """
         has_prefix_cache = self.served is not None and self.served.prefix_cache is not None
-        return not has_prefix_cache and self.prefill_machine is None
+        return not has_prefix_cache and self.prefill_machine is None and "batch_wait" not in self.inputs
 
     def _limit(self) -> str:
         """Return a sentence saying that the size of the KV cache limits the capacity, or "" if not.

@@ -18,6 +18,7 @@ from wse.serving.simulation.arrivals import CONSTANT
 from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import SimulationOutcome
+from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.workload import Workload
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.serve_sim.inputs import inputs
@@ -58,7 +59,8 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
        empty.
     3. Determine the number of replicas and the arrival times of random requests.
     4. Simulate the service, unless random requests arrive faster than they can be served.
-    5. Collect the result. It has 90 % intervals unless a separate machine reads the prompts.
+    5. Collect the result, with 90 % intervals if all times are proportional to those of the decode
+       machine. For requests at a given rate, they need two further simulations.
 
     Args:
         request: The simulation options.
@@ -96,7 +98,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     is_stable = is_closed_loop or rate < capacity
     outcome = None
     if is_stable or arrives_at_once or prepared_serve.has_times:
-        outcome = simulate(workload, on_done=lambda done_count, count: on_progress(done_count, count, SERVED))
+        outcome = simulate(workload, on_done=_watcher(on_progress, SERVED))
         rate = len(workload) / outcome.makespan_s if is_closed_loop else rate
     result = ServeResult(
         inputs=inputs(prepared_serve, decode, max_users, replicas),
@@ -118,11 +120,24 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
         ),
         served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
     )
-    if outcome is not None and result.reads_whole_prompts:
-        watched = partial(simulate, on_done=lambda done_count, count: on_progress(done_count, count, INTERVALS))
+    if outcome is not None and result.times_are_proportional:
+        watched = partial(simulate, on_done=_watcher(on_progress, INTERVALS))
         result = _with_ranges(result, prepared_serve, outcome, decode, max_users, watched)
     on_progress(total, total, "")
     return Service(result=result, outcome=outcome)
+
+
+def _watcher(on_progress: OnProgress, activity: str) -> OnDone:
+    """Return a function that reports the progress of a simulation.
+
+    The last request is not reported, because progress displays end when all parts are finished, and
+    further simulations may follow.
+
+    Args:
+        on_progress: Called with (requests served, total, activity).
+        activity: Name of the simulation.
+    """
+    return lambda done_count, count: on_progress(min(done_count, count - 1), count, activity)
 
 
 def _requests_result(prepared_serve: PreparedServe, workload: Workload, rate: float | None) -> RequestsResult:

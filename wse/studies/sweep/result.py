@@ -33,7 +33,7 @@ class SweepResult(Result):
     settings_per_s: Annotated[float, Doc("Settings finished per second.", "1/s")]
     columns: Annotated[tuple[str, ...], Doc("Columns that are printed in addition to the axes. The table has more.")]
     rows: Annotated[tuple[SweepRow, ...], Doc("Printed settings, sorted. The table has all settings.")]
-    best: Annotated[Mapping[str, float], Doc("Best value of each printed column over all settings.")]
+    best: Annotated[Mapping[str, float], Doc("Best value over all settings, by printed column.")]
     prices: Annotated[tuple[str, ...], Doc("Prices per hour that costs are based on, each with its range and source.")]
     png: Annotated[str | None, Doc("Path of the plot.")] = None
 

@@ -131,7 +131,7 @@ def _footer(
         docs = [f"{SHORT[n].title}: {SHORT[n].doc}" for n in shown_columns if n in ("user", "throughput", "cost")]
         if set(shown_columns) >= set(INTERVAL):
             docs.append(f"{_INTERVAL_COLUMN.title}: interval of tok/s/user")
-        yield "*", "; ".join(["the best of a column over all settings", *docs])
+        yield "*", "; ".join(["best value of the column over all settings", *docs])
         yield "layouts", "chosen for each row separately, so a slower machine can be better in one column"
     if "cost" in shown_columns:
         for price in prices[:_MAX_PRICES]:
@@ -146,7 +146,7 @@ def _footer(
     if len(rows) < settings:
         text = f"{plural(settings - len(rows), 'more setting')} in the table; --top N shows more"
         if best_of_others:
-            titles = ", ".join(SHORT[name].title for name in best_of_others)
-            text += f". The best {titles} {'is' if len(best_of_others) == 1 else 'are'} among them: give --sort "
-            text += " or ".join(best_of_others)
+            titles = " and ".join(SHORT[name].title for name in best_of_others)
+            text += f". Some have better values of {titles}: print them with "
+            text += " or ".join(f"--sort {name}" for name in best_of_others)
         yield "...", text

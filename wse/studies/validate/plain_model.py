@@ -1,4 +1,4 @@
-"""Model with plain attention and gated blocks, of any size, for layers that are timed on their own."""
+"""Synthetic models of any layer size, for timing single layers and matrix products."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from wse.models.spec import Layer, ModelSpec
 def plain_model(
     *, layers: int, hidden_size: int, ffn_size: int, heads: int = 1, kv_heads: int = 1, context: int = 2**31
 ) -> ModelSpec:
-    """Return a model with the layers of Llama and a small vocabulary.
+    """Return a synthetic model with the layers of Llama and a vocabulary of 256 tokens.
 
     Args:
         layers: Number of layers.
         hidden_size: Number of elements of the hidden vector.
         ffn_size: Number of elements of the feed-forward vector.
-        heads: Number of query heads. All heads together are as wide as the hidden vector.
+        heads: Number of query heads. The head size is ``hidden_size / heads``.
         kv_heads: Number of key-value heads.
         context: Maximum number of tokens in a sequence.
     """

@@ -50,7 +50,7 @@ class ExportRequest:
 
     @property
     def out(self) -> Path:
-        """File or folder to write. By default, its name consists of those of the trace and format."""
+        """File or folder to write. By default, the name of the trace with the suffix of the format."""
         stem = self.trace.name.removesuffix(".partial").removesuffix(".h5") or "trace"
         return Path(f"{stem}{SUFFIXES[self.to]}" if self.output is None else self.output)
 

@@ -132,7 +132,7 @@ def _traced_bytes(uses: dict[str, int]) -> list[int]:
 
 
 def _attention_rows(stages: Sequence[Stage]) -> list[tuple[int, int, int]]:
-    """Return a row of the table of the PE columns that compute attention for each stage.
+    """Return the rows of the table ``attention``: for each stage, the PE columns that compute it.
 
     A row consists of the index of the stage, the first column and the number of columns. Stages
     without attention are omitted. A stage that spans several wafers is listed with all of its

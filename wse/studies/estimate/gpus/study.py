@@ -128,8 +128,8 @@ def _used_experts(prepared_estimate: PreparedGpuEstimate) -> float | None:
 def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult) -> tuple[GpuDraftGain, ...] | None:
     """Return the best number of draft tokens for each user count in the estimate.
 
-    The draft needs memory, so fewer users may fit than without it. The maximum number that fits
-    then replaces all larger numbers.
+    The draft needs memory, so fewer users may fit than without it. Instead of a number that does not
+    fit, the maximum that fits is used.
 
     Returns:
         One record per user count; None if no speculative decoding is requested or nothing is

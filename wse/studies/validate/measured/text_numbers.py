@@ -106,7 +106,7 @@ def is_cycles(metric: str) -> bool:
 
 
 def one_head_model(text: str) -> ModelSpec | None:
-    """Return a model with the layer sizes of the model named in a string, but a single head.
+    """Return a model with a single head, and the number and sizes of layers of a named model.
 
     The benchmark programs of WaferLLM have such layers. The string is the name of the model, or
     ends with it. The result is None if the model is unknown, has experts, or has feed-forward

@@ -1,4 +1,4 @@
-"""Words by which the free text of measurements names things, such as an algorithm or a GPU."""
+"""Patterns that recognise names, such as those of algorithms or GPUs, in the free text of measurements."""
 
 from __future__ import annotations
 

@@ -165,8 +165,8 @@ def _compile(
     Args:
         phase: ``decode`` or ``prefill``.
         grid: Rectangle of PEs, and the wafer that it is on.
-        model: The model, whose attention has a single head, or one whose hidden and feed-forward
-            vectors have the sizes of a product.
+        model: A model with a single head. If a product is compiled, its hidden and feed-forward
+            vectors have the sizes K and N of the product.
         tokens: Capacity of the KV cache, or the number of tokens in the prompt of a prefill.
         dtype: Element type.
         scope: What is compiled: the layers or a single product.

@@ -81,7 +81,7 @@ def require(value: T | None, reason: str) -> T:
 
 
 def decline_words(section: str, m: Measurement) -> None:
-    """Decline a measurement with words of a section of the file of words.
+    """Decline a measurement that matches a pattern in a section of the file of words.
 
     Args:
         section: Section of `wse.studies.validate.measured.words.WORDS_FILE` with columns and
@@ -89,7 +89,7 @@ def decline_words(section: str, m: Measurement) -> None:
         m: The measurement.
 
     Raises:
-        Declined: A column of the measurement contains such words.
+        Declined: A column of the measurement matches the pattern of such a row.
     """
     for pattern, row in rows_of(section):
         if pattern.search(m.text(row["column"])):
