@@ -190,6 +190,14 @@ def test_plan_agrees_with_an_estimate() -> None:
     assert row.usd_per_million_tokens == pytest.approx(serving.usd_per_million_tokens, rel=0.03)
 
 
+def test_plan_for_one_user_equals_an_estimate() -> None:
+    options: dict[str, Any] = {"mesh": "24x24", "mapping": "pipeline", "prompt_len": 64, "new_tokens": 64}
+    serving = wse.estimate("story", wafers=2, **options).serving
+    planned: Any = wse.compare("story", wafers=[2], users=1, objective="latency", jobs=1, **options).rows[0]
+    for key in ("ttft_s", "tokens_per_s_per_user", "max_users", "usd_per_million_tokens"):
+        assert getattr(planned, key) == pytest.approx(getattr(serving, key), rel=1e-9), key
+
+
 @pytest.mark.slow
 def test_reserved_context_hardly_changes_speed_and_room() -> None:
     """A larger reserved context only enlarges the caches of the pass that is compiled."""

@@ -1,8 +1,7 @@
 """Layout choice: the fastest layout for one user at a time, or the best one for another goal.
 
-The layout with the fewest cycles per token may leave little room for KV caches. If one user is
-served at a time, the layout with the most room is chosen from the layouts within `MARGIN` of the
-fastest. Otherwise, layouts are ranked by their operating points with all users.
+If one user is served at a time, `wse.studies.estimate.layouts.fastest_layout` chooses the layout.
+Otherwise, layouts are ranked by their operating points with all users.
 """
 
 from __future__ import annotations
@@ -12,15 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.pipeline import with_tiles
-from wse.compiler.search.search import MARGIN, Candidate, Compilation
+from wse.compiler.search.search import Candidate, Compilation
 from wse.errors import BadInput
 from wse.program.program import Program
 from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
-from wse.studies.compile.choose import NARROW, compile_with_remedies, request_cycles
+from wse.studies.compile.choose import NARROW, compile_with_remedies
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
-from wse.studies.estimate.layouts.layout_versions import Variant, variants_of
+from wse.studies.estimate.layouts.fastest_layout import fastest_layout, serves_one_user
+from wse.studies.estimate.layouts.layout_versions import Variant
 from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.result import LayoutResult, layout_result
 from wse.studies.estimate.layouts.searches import (
@@ -109,11 +109,10 @@ def choose_layout(
         BadInput: No layout has enough room for the users' KV caches.
     """
     goal = goal or prepared_estimate.goal
-    if goal.objective == LATENCY:
-        users = prepared_estimate.options.batch if goal.users is None else goal.users
-        if users <= (goal.replicas or 1):
-            return fastest_layout(prepared_estimate, search(prepared_estimate, NARROW))
-        goal = replace(goal, users=users)
+    if serves_one_user(prepared_estimate, goal):
+        return _fastest_layout(prepared_estimate, search(prepared_estimate, NARROW))
+    if goal.objective == LATENCY and goal.users is None:
+        goal = replace(goal, users=prepared_estimate.options.batch)
     is_beyond_bytes = not _has_room(prepared_estimate, users_by_bytes(prepared_estimate))
     larger_request = on_more_wafers(prepared_estimate, goal) if is_beyond_bytes else None
     if larger_request is None:
@@ -177,38 +176,18 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
     return {users_by_layout[layout]: _to_chosen_layout(prepared_estimate, layout, layouts) for layout in in_order}
 
 
-def fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
-    """Return the layout with the most room for KV caches among the nearly fastest layouts.
-
-    A layout is nearly fastest if a request takes at most 1 + `MARGIN` times as many cycles on it as
-    on the fastest layout.
+def _fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
+    """Return the layout for one user at a time.
 
     Args:
         prepared_estimate: The request.
         compilation: Result of a search for layouts, fastest first.
     """
-    fastest_candidate = compilation.candidates[0]
-    variants = variants_of(prepared_estimate, fastest_candidate)
-    tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
-    users = users_at(fastest_candidate.program, tokens)
-    other_candidates = [*enumerate(compilation.candidates), *((0, variant.candidate) for variant in variants)][1:]
-    roomier_candidates = [pair for pair in other_candidates if users_at(pair[1].program, tokens) > users]
-    fastest_choice = ChosenLayout(
+    candidate, finalist, variants = fastest_layout(prepared_estimate, compilation)
+    if candidate is not compilation.candidates[0]:
+        compilation = _compilation(prepared_estimate, candidate, finalist, compilation)
+    return ChosenLayout(
         searched=prepared_estimate, prepared=prepared_estimate, compilation=compilation, variants=variants
-    )
-    if not roomier_candidates:
-        return fastest_choice
-    max_cycles = (1 + MARGIN) * request_cycles(prepared_estimate, fastest_candidate.program)
-    near_candidates = [
-        pair for pair in roomier_candidates if request_cycles(prepared_estimate, pair[1].program) <= max_cycles
-    ]
-    if not near_candidates:
-        return fastest_choice
-    number, best = max(near_candidates, key=lambda pair: users_at(pair[1].program, tokens))
-    return replace(
-        fastest_choice,
-        compilation=_compilation(prepared_estimate, best, number, compilation),
-        variants=variants_of(prepared_estimate, best),
     )
 
 

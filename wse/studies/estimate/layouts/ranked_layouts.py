@@ -18,7 +18,9 @@ from functools import cache, partial
 from wse.compiler.search.search import Compilation
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import Plan, plan
-from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
+from wse.studies.compile.choose import NARROW
+from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, compiled_layout
+from wse.studies.estimate.layouts.fastest_layout import fastest_layout, serves_one_user
 from wse.studies.estimate.layouts.improved_layouts import improved_layouts
 from wse.studies.estimate.layouts.layout_versions import LayoutVersions
 from wse.studies.estimate.layouts.searches import (
@@ -104,9 +106,14 @@ class LayoutRanking:
         (`_with_free_replicas`). If it states more replicas than the users need, layouts are also
         searched and improved for the fewest replicas, because this is done if the number is free.
 
+        If machines serve one user at a time (`serves_one_user`), the only layout is the one that an
+        estimate chooses for one user.
+
         Raises:
             DoesNotFit: The model does not fit.
         """
+        if serves_one_user(self._prepared, goal):
+            return [self._layout_for_one_user()]
         if goal.users is not None:
             if goal.replicas is None:
                 return self._with_free_replicas(goal)
@@ -125,6 +132,17 @@ class LayoutRanking:
         if self.max_users < users and self._trial_with_room(users) is not None:
             self._known_room = users
         return layouts
+
+    def _layout_for_one_user(self) -> CompiledLayout:
+        """Return the fastest layout for one user, or one that is almost as fast but has more room."""
+        search_result = self._search(self._prepared, NARROW)
+        candidate, finalist, _ = fastest_layout(self._prepared, search_result)
+        layout = compiled_layout(
+            self._prepared, candidate.options, candidate.choice, lambda: candidate, search_result, finalist
+        )
+        assert layout is not None  # the candidate is compiled
+        self._known_room = max(self._known_room, layout.deployment.max_concurrency)
+        return layout
 
     def _searched_layouts(self, goal: Goal) -> list[CompiledLayout]:
         """Search for layouts (steps 1 and 2 of `layouts_for`), and return them, ranked, with their versions."""
