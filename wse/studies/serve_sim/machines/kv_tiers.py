@@ -224,7 +224,7 @@ def _host_memory(options: TierOptions, name: str, machines: int, bytes_per_token
     """
     default = _number(name)
     size = machines * default.value if options.kv_host_memory is None else options.kv_host_memory * GIGA
-    source = default.source if machines == 1 else f"{machines} times {default.source}"
+    source = default.source if machines == 1 else f"{machines} times {default.value / GIGA:,.0f} GB: {default.source}"
     source = source if options.kv_host_memory is None else "--kv-host-memory"
     return {"capacity_bytes": size, "capacity_tokens": int(size / bytes_per_token), "capacity_source": source}
 
