@@ -136,8 +136,9 @@ def _at_rates(
     """Return figures of the machine with the stated constants, at multiples of the simulated rate.
 
     The service is simulated at both ends of the 90 % interval of the multiples. Between the
-    simulated rates, the logarithm of a figure is interpolated. Beyond them, the figure is that of
-    the end.
+    simulated rates, the logarithm of a figure is interpolated. Beyond them, times are assumed to be
+    inversely proportional to the rate, and the throughput proportional to it: the figures of
+    samples, which are scaled by the multiple, are then those of the end.
 
     Args:
         rate_multiples: float64 ``[SAMPLES]``, arrival rates relative to the simulated rate.
@@ -150,13 +151,15 @@ def _at_rates(
     ends = range_of(1.0, rate_multiples)
     simulated = {1.0: served_result} | {multiple: served_at(multiple) for multiple in {ends.low, ends.high} - {1.0}}
     multiples = sorted(simulated)
-    columns = {
-        path: [_figures(simulated[multiple])[path] for multiple in multiples] for path in _figures(served_result)
-    }
-    return {
-        path: np.exp(np.interp(np.log(rate_multiples), np.log(multiples), np.log(column)))
-        for path, column in columns.items()
-    }
+    log_multiples, log_rates = np.log(multiples), np.log(rate_multiples)
+    figures = {}
+    for path, quantity in FIGURES.items():
+        if path in _figures(served_result):
+            log_column = np.log([_figures(simulated[multiple])[path] for multiple in multiples])
+            power = -1 if quantity == "tokens_per_s" else 1  # of the multiple, by which a sample is scaled
+            log_scaled = np.interp(log_rates, log_multiples, log_column + power * log_multiples)
+            figures[path] = np.exp(log_scaled - power * log_rates)
+    return figures
 
 
 def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flight: float) -> dict[str, F64]:
