@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Panel = Literal[
-    "", "Model", "Wafer and mapping", "GPUs", "Prompt", "Serving", "Sampling", "Drafts", "Trace", "Machines", "Output"
+    "",
+    "Model",
+    "Wafer and mapping",
+    "GPUs",
+    "Prompt",
+    "Serving",
+    "Sampling",
+    "Drafts",
+    "Trace",
+    "Options",
+    "Machines",
+    "Output",
 ]
 
 

@@ -27,8 +27,7 @@ from wse.cli.parameters import with_options
 from wse.errors import BadInput, UnknownName
 from wse.option import Panel
 
-_LAST_PANELS: Final = ("Machines", "Output")
-PANELS: Final = (*(p for p in get_args(Panel) if p and p not in _LAST_PANELS), "Options", *_LAST_PANELS)
+PANELS: Final = tuple(panel for panel in get_args(Panel) if panel)
 """Headings in order of appearance. Options without a heading are under "Options"."""
 
 HELP_NAMES: Final = ("-h", "--help")

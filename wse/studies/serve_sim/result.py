@@ -275,7 +275,7 @@ class ServeResult(Result):
 
     @property
     def times_are_proportional(self) -> bool:
-        """True if all times of the service are proportional to those of the machine that decodes.
+        """True if all times of the service scale with those of the decode machine.
 
         Only then are there 90 % intervals. Other times are those of a separate machine for prompts,
         of a prefix cache, and the maximum wait of a static batch.

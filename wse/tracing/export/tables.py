@@ -230,8 +230,8 @@ def check_parquet() -> None:
 def write_parquet(tables: Sequence[FlatTable], run: dict[str, Any], folder: Path) -> list[str]:
     """Write each table to a Parquet file, and return the file names.
 
-    A column of integer codes that stand for names becomes a dictionary-encoded column of these
-    names. The metadata of each field contains its unit and description; the metadata of the schema
+    A column of integers with labels (`Field.labels`) becomes a dictionary-encoded column of these
+    labels. The metadata of each field contains its unit and description; the metadata of the schema
     contains the facts about the run.
 
     Args:
@@ -273,7 +273,7 @@ def _columns_csv(tables: Sequence[FlatTable]) -> str:
 def _is_text(field: Field) -> bool:
     """Return whether the values of a field are exported as text.
 
-    This applies to text, and to integer codes that stand for names.
+    This applies to text, and to integers with labels.
     """
     return field.dtype == TEXT or bool(field.labels)
 

@@ -53,7 +53,7 @@ class InspectRequest:
     each_layer: Annotated[
         bool, Option(doc="Show equal layers in separate rows; with --links, show equal links in separate rows.")
     ] = False
-    links: Annotated[bool, Option(doc="Show the busiest links, and whose words they carry.")] = False
+    links: Annotated[bool, Option(doc="Show the links with the most words, and the layers that send them.")] = False
     pe: Annotated[
         str | None,
         Option(

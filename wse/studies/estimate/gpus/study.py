@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from wse.hardware.number import SourcedNumber
 from wse.models.tensors.model_tensors import parameter_count
@@ -138,8 +138,9 @@ def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult)
     if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return None
     drafter, gains = GpuDrafter(prepared=prepared_estimate), list[GpuDraftGain]()
-    deployment, replicas = prepared_estimate.deployment, prepared_estimate.replicas
-    room = replicas * replace(deployment, server=prepared_estimate.server).max_concurrency
+    replicas = prepared_estimate.replicas
+    tokens = prepared_estimate.prompt_tokens + prepared_estimate.new_tokens
+    room = replicas * prepared_estimate.server.users_that_fit(tokens)
     for count in sorted({min(point.users, room) for point in serving.points}):
         users = UsersOfDrafts(drafter=drafter, users=count, replicas=replicas)
         draft_tokens, gain = users.best_row(prepared_estimate.acceptance.curve)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 from wse.compiler.search.search import Compilation
 from wse.serving.goal import LATENCY, Goal
@@ -113,7 +113,7 @@ class LayoutRanking:
             DoesNotFit: The model does not fit.
         """
         if serves_one_user(self._prepared, goal):
-            return [self._layout_for_one_user()]
+            return [self._layout_for_one_user]
         if goal.users is not None:
             if goal.replicas is None:
                 return self._with_free_replicas(goal)
@@ -133,8 +133,9 @@ class LayoutRanking:
             self._known_room = users
         return layouts
 
+    @cached_property
     def _layout_for_one_user(self) -> CompiledLayout:
-        """Return the fastest layout for one user, or one that is almost as fast but has more room."""
+        """The fastest layout for one user, or one that is almost as fast but has more room."""
         search_result = self._search(self._prepared, NARROW)
         candidate, finalist, _ = fastest_layout(self._prepared, search_result)
         layout = compiled_layout(

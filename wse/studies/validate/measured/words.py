@@ -15,9 +15,14 @@ WORDS_FILE: Final = Path(__file__).parents[3] / "data" / "measurement_words.toml
 
 
 @cache
+def _sections() -> dict[str, Any]:
+    return read_toml(WORDS_FILE, BadMeasurements)
+
+
+@cache
 def rows_of(section: str) -> tuple[tuple[re.Pattern[str], Mapping[str, Any]], ...]:
     """Return the patterns in a section of `WORDS_FILE`, each with its row, in order."""
-    return tuple((re.compile(row["words"]), row) for row in read_toml(WORDS_FILE, BadMeasurements)[section])
+    return tuple((re.compile(row["words"]), row) for row in _sections()[section])
 
 
 def row_in(section: str, text: str) -> Mapping[str, Any] | None:

@@ -69,11 +69,8 @@ def decode_layer_cycles(grid: Grid, model: ModelSpec, cached: int, dtype: str, c
     """
     # Cycles do not depend on free entries of the cache, so one compiled layer serves many cache sizes.
     context = 1 << (cached - 1).bit_length()
-    return (
-        _decode_fabric(grid, replace(model, layers=model.layers[:1]), context, dtype, costs)
-        .decode_cost(cached - 1)
-        .cycles
-    )
+    one_layer = replace(model, layers=model.layers[:1])
+    return _decode_fabric(grid, one_layer, context, dtype, costs).decode_cost(cached - 1).cycles
 
 
 @lru_cache(maxsize=8)

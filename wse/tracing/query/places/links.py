@@ -162,7 +162,7 @@ class PlacedLayers:
             Pairs of a layer and int64 ``[link]``, the number of words that the layer sends over
             each of these links.
         """
-        found = []
+        words_by_layer = []
         for place in np.flatnonzero(self._has_pattern & (self._places["wafer"] == tie.wafer)).tolist():
             layer, row, col, pattern, height, width = (
                 int(self._places[name][place]) for name in ("layer", "row", "col", "pattern", "rows", "cols")
@@ -173,8 +173,8 @@ class PlacedLayers:
                 words = np.zeros(len(rows), np.int64)
                 words[is_inside] = self._pattern_words(pattern, tie.direction, rows[is_inside], cols[is_inside])
                 if words.any():
-                    found.append((layer, words))
-        return found
+                    words_by_layer.append((layer, words))
+        return words_by_layer
 
     def _pattern_words(self, pattern: int, direction: int, rows: Array, cols: Array) -> Array:
         """Return the number of words on some links from a map of the words on all links of a region.
