@@ -29,7 +29,8 @@ from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import try_products
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh, DoesNotFit
-from wse.studies.compile.choose import compile_fastest, request_cycles, timing_of
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.compile.request_time import request_cycles, timing_of
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request

@@ -42,6 +42,11 @@ class Placeable:
         return self.meshes[0].fabric.shape if self.meshes else (self.wafer.mesh_rows, self.wafer.mesh_cols)
 
     @property
+    def tokens_per_user(self) -> int:
+        """Number of tokens in the longest prompt and its answer."""
+        return max(self.options.prompt_tokens) + self.new_tokens
+
+    @property
     def middle_context(self) -> list[int]:
         """Tokens in each user's KV cache when half of the new tokens have been generated.
 

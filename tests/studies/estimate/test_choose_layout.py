@@ -17,11 +17,12 @@ from wse.compiler.search.search import Candidate, Compilation
 from wse.compiler.search.trees import with_refitted_trees
 from wse.errors import BadInput
 from wse.reports.terminal_table import print_result
-from wse.studies.compile.choose import compile_fastest, compile_program, timing_of
+from wse.studies.compile.choose import compile_fastest, compile_program
+from wse.studies.compile.layout_changes import ALL_COLUMNS, FEW_CODES
+from wse.studies.compile.request_time import timing_of
 from wse.studies.estimate import study as cut_estimate
 from wse.studies.estimate.answer import wafer_answer_tables
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
-from wse.studies.estimate.layouts.layout_changes import ALL_COLUMNS, FEW_CODES
 from wse.studies.estimate.layouts.layout_versions import variants_of
 from wse.studies.estimate.layouts.result import layout_text
 from wse.studies.estimate.layouts.room import CHOSEN, cache_room
@@ -88,7 +89,7 @@ FEW_USERS: dict[str, Any] = {
 def test_max_users_of_any_layout_are_reported_and_enforced() -> None:
     result = wse.estimate("story", most_users=True, **FEW_USERS)
     serving, layout = result.serving, result.roomiest_layout
-    assert (serving.users, serving.max_users, serving.max_users_of_any_layout) == (1, 4, 6)
+    assert (serving.users, serving.max_users, serving.max_users_of_any_layout) == (1, 5, 6)
     assert (layout.mapping, layout.fits, layout.chosen) == ("region", True, False)
     assert str(layout.regions_per_band) in layout_text(layout)
     with pytest.raises(BadInput, match=r"--users 7: .* 6 sequences .* give --users 6,"):

@@ -4,16 +4,16 @@ import pytest
 
 from wse.compiler.search.search import Breadth
 from wse.studies.compile.choose import compile_fastest
-from wse.studies.estimate.layouts.layout_changes import (
+from wse.studies.compile.layout_changes import (
     Version,
     longer_chunks,
-    more_slots,
     planned_for_more_users,
+    recompiled,
     shorter_chunks,
     users_that_fit,
     variants,
 )
-from wse.studies.estimate.layouts.layout_versions import recompiled
+from wse.studies.estimate.layouts.layout_versions import more_slots
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request

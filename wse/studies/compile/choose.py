@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
-from wse.backends.fabric.line.line_costs import LineCosts
-from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
-from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import DECODE, REPORT
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
 from wse.compiler.search.rewrite_search import verify_choice
 from wse.compiler.search.search import Breadth, Compilation, search
-from wse.compiler.search.trial import StepCycles, Timer
 from wse.errors import DoesNotFit, TooFewColours
 from wse.program.program import Program
-from wse.serving.route import busiest_server
+from wse.studies.compile.request_time import request_cycles, timing_of
+from wse.studies.compile.room import with_most_room
 from wse.studies.compile.stored_search import search_key, store_search, stored_search
-from wse.studies.estimate.timing.stage_times import RouteReader
 from wse.studies.options.basis import PreparedPlacement
 
 NARROW: Final = Breadth()
-"""How many layouts are fully compiled when only the speed of a single stream matters."""
+"""Search for the fastest layouts for one user, of which the one with the most room is chosen (`with_most_room`)."""
 
 
 def compile_program(prepared_placement: PreparedPlacement) -> Program:
@@ -101,22 +95,11 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
         return stored_compilation
     cycles = cache(partial(request_cycles, p))  # the search asks for some Programs again
     compilation = search(p.spec, p.wafer, p.software, p.options, cycles, timing_of(p), breadth)
+    if breadth == NARROW and p.options.batch == 1:
+        compilation = with_most_room(p, compilation, cycles)
     if key is not None:
         store_search(key, compilation)
     return compilation
-
-
-def request_cycles(prepared_placement: PreparedPlacement, program: Program) -> float:
-    """Estimate how many cycles a whole request takes, including its prompts and generated tokens.
-
-    Every generated token is timed as if it were halfway through the answer, when the KV caches
-    contain the prompts and half of the new tokens. If the Program contains a verification pass (for
-    draft tokens), one such pass is added for each generated token.
-    """
-    p = prepared_placement
-    fabric = Fabric(program, p.wafer, p.software, p.meshes)
-    passes = fabric.verify_cost(p.middle_before_pass).cycles if program.verify_tokens else 0.0
-    return _prompt_cycles(fabric) + (fabric.decode_cost(*p.middle_context).cycles + passes) * p.new_tokens
 
 
 def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation, tokens: int) -> Fabric:
@@ -140,67 +123,6 @@ def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation,
     choice = verify_choice(p.spec, p.wafer, p.software, options, prompt_choice, timing_of(p))
     program = compile_choice(p.spec, p.wafer, p.software, options, choice)
     return Fabric(program, p.wafer, p.software, p.meshes)
-
-
-def _prompt_cycles(fabric: Fabric) -> float:
-    """Estimate the cycles to process the prompts, whose chunks are pipelined through the stages.
-
-    The result is the time of the first chunk in all stages, plus, for each further chunk, the
-    cycles of its busiest stage or link. Stages that share PEs count as one.
-    """
-    reader, program = RouteReader(fabric), fabric.program
-    costs = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
-    routes = {cost: reader.route(phase, cost) for phase, cost in zip(program.prefill[1:], costs[1:], strict=True)}
-    counts = Counter(costs[1:])  # chunks of one class share their cost
-    further_cycles = sum(counts[cost] * busiest_server(route)[1] for cost, route in routes.items())
-    return sum(cost.cycles for cost in costs[:1]) + further_cycles
-
-
-def timing_of(prepared_placement: PreparedPlacement) -> Timer:
-    """Return the functions with which the compiler times its candidates, such as layouts.
-
-    A token is timed halfway through the answer, when the KV caches contain the prompt and half of
-    the new tokens.
-    """
-
-    def by_step(program: Program, phases: Sequence[int]) -> list[StepCycles]:
-        """Return the cycle counts of the steps of some phases.
-
-        Args:
-            program: A compiled reduced model, with one layer of each kind.
-            phases: Indices of the phases in the Program.
-
-        Returns:
-            The cycle counts for each index in ``phases``, in the same order.
-        """
-        fabric = Fabric(
-            program, prepared_placement.wafer, prepared_placement.software
-        )  # defects are ignored for reduced models
-        costs = [_middle_cost(prepared_placement, fabric, n) for n in phases]
-        return [StepCycles(cost.by_step, cost.launch_by_step) for cost in costs]
-
-    line = LineCosts.for_software(prepared_placement.wafer, prepared_placement.software)
-    return Timer(by_step, prepared_placement.new_tokens, pattern_times(line).alone_cycles)
-
-
-def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
-    """Return the cost of a phase, such as decode, halfway through the answer.
-
-    The KV caches then contain the prompt and half of the new tokens. The cost of a prefill phase
-    does not depend on the answer.
-
-    Args:
-        prepared_placement: The checked request.
-        fabric: Timing model of a compiled Program.
-        phase: Index of the phase in the Program.
-    """
-    match fabric.program.phases[phase].name:
-        case "decode":
-            return fabric.decode_cost(*prepared_placement.middle_context)
-        case "verify":
-            return fabric.verify_cost(prepared_placement.middle_before_pass)
-        case _:
-            return fabric.prefill_cost(phase)
 
 
 def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:

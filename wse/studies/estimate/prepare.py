@@ -72,6 +72,15 @@ class PreparedEstimate(PreparedPlacement):
             users_may_wait=self.acceptance is None or has_own_layout,
         )
 
+    def serves_one_user(self, goal: Goal) -> bool:
+        """Return whether a goal asks for the lowest latency of machines that serve one user at a time.
+
+        A goal without a number of users is for the users of one pass. With latency limits, layouts
+        that are not the fastest may be needed.
+        """
+        users = self.options.batch if goal.users is None else goal.users
+        return goal.objective == LATENCY and not goal.limits_s and users <= (goal.replicas or 1)
+
     @property
     def prompt_len(self) -> int:
         """Length of each user's prompt in tokens."""

@@ -1,6 +1,6 @@
 """Layout choice: the fastest layout for one user at a time, or the best one for another goal.
 
-If one user is served at a time, `wse.studies.estimate.layouts.fastest_layout` chooses the layout.
+If one user is served at a time, the search chooses the layout (`wse.studies.compile.choose`).
 Otherwise, layouts are ranked by their operating points with all users.
 """
 
@@ -10,17 +10,17 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from wse.compiler.pipeline import with_tiles
-from wse.compiler.search.search import Candidate, Compilation
+from wse.compiler.search.search import Compilation
 from wse.errors import BadInput
 from wse.program.program import Program
 from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import saturating_users
+from wse.studies.compile.capacity import users_by_bytes, wafers_by_bytes
 from wse.studies.compile.choose import NARROW, compile_with_remedies
+from wse.studies.compile.room import with_chosen
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
-from wse.studies.estimate.layouts.fastest_layout import fastest_layout, serves_one_user
-from wse.studies.estimate.layouts.layout_versions import Variant
+from wse.studies.estimate.layouts.layout_versions import Variant, variants_of
 from wse.studies.estimate.layouts.ranked_layouts import LayoutRanking
 from wse.studies.estimate.layouts.result import LayoutResult, layout_result
 from wse.studies.estimate.layouts.searches import (
@@ -31,8 +31,6 @@ from wse.studies.estimate.layouts.searches import (
     most_wafers,
     on_more_wafers,
     trial_with_room,
-    users_by_bytes,
-    wafers_by_bytes,
     with_trials,
 )
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -109,8 +107,14 @@ def choose_layout(
         BadInput: No layout has enough room for the users' KV caches.
     """
     goal = goal or prepared_estimate.goal
-    if serves_one_user(prepared_estimate, goal):
-        return _fastest_layout(prepared_estimate, search(prepared_estimate, NARROW))
+    if prepared_estimate.serves_one_user(goal):
+        compilation = search(prepared_estimate, NARROW)
+        return ChosenLayout(
+            searched=prepared_estimate,
+            prepared=prepared_estimate,
+            compilation=compilation,
+            variants=variants_of(prepared_estimate, compilation.candidates[0]),
+        )
     if goal.objective == LATENCY and goal.users is None:
         goal = replace(goal, users=prepared_estimate.options.batch)
     is_beyond_bytes = not _has_room(prepared_estimate, users_by_bytes(prepared_estimate))
@@ -176,21 +180,6 @@ def layouts_by_users(prepared_estimate: PreparedEstimate, search: Search) -> dic
     return {users_by_layout[layout]: _to_chosen_layout(prepared_estimate, layout, layouts) for layout in in_order}
 
 
-def _fastest_layout(prepared_estimate: PreparedEstimate, compilation: Compilation) -> ChosenLayout:
-    """Return the layout for one user at a time.
-
-    Args:
-        prepared_estimate: The request.
-        compilation: Result of a search for layouts, fastest first.
-    """
-    candidate, finalist, variants = fastest_layout(prepared_estimate, compilation)
-    if candidate is not compilation.candidates[0]:
-        compilation = _compilation(prepared_estimate, candidate, finalist, compilation)
-    return ChosenLayout(
-        searched=prepared_estimate, prepared=prepared_estimate, compilation=compilation, variants=variants
-    )
-
-
 def _to_chosen_layout(
     prepared_estimate: PreparedEstimate, best: CompiledLayout, layouts: Sequence[CompiledLayout]
 ) -> ChosenLayout:
@@ -201,7 +190,7 @@ def _to_chosen_layout(
         best: The best layout.
         layouts: All ranked layouts. The record covers the searches that found them.
     """
-    compilation = _compilation(best.prepared, best.candidate, best.finalist, best.search_result)
+    compilation = with_chosen(best.prepared, best.search_result, best.candidate, best.finalist)
     searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
     return ChosenLayout(
         searched=prepared_estimate,
@@ -217,7 +206,7 @@ def _room_of(prepared_estimate: PreparedEstimate, programs: Iterable[Program]) -
         prepared_estimate: The request, which determines the tokens per user.
         programs: The compiled layouts of one replica.
     """
-    tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
+    tokens = prepared_estimate.tokens_per_user
     return max(users_at(program, tokens) for program in programs)
 
 
@@ -244,7 +233,7 @@ def _too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
     room = max_users_with_room(p, room, math.ceil(users / replicas))
     wafers = plural(p.options.wafers, "wafer")
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
-    caches = f"the KV caches of {plural(room, 'sequence')} of {p.prompt_len + p.new_tokens:,} tokens"
+    caches = f"the KV caches of {plural(room, 'sequence')} of {p.tokens_per_user:,} tokens"
     min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, math.ceil(users / replicas)))
     more_room = "more --replicas"
     if min_wafers <= p.spec.layer_count:  # each wafer has a layer at least
@@ -264,29 +253,3 @@ def _too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
     else:
         message += "; with drafts, fewer users may fit"
     return BadInput(message)
-
-
-def _compilation(
-    prepared_estimate: PreparedEstimate, candidate: Candidate, finalist: int, search_result: Compilation
-) -> Compilation:
-    """Return a copy of a search result in which another layout is the chosen one.
-
-    The record of this layout is moved to the front of the records of fully compiled layouts.
-
-    Args:
-        prepared_estimate: The request.
-        candidate: The compiled layout to choose: one that the search found, or a variant of it.
-        finalist: Index, in the records of fully compiled layouts, of this layout or of the layout
-            from which the variant is derived.
-        search_result: Result of the search.
-    """
-    p, (program, options, choice) = prepared_estimate, candidate
-    compiled = [*search_result.compiled_trials]
-    compiled.insert(0, compiled.pop(finalist))
-    return replace(
-        search_result,
-        program=with_tiles(program, p.spec, p.wafer, p.software, options, choice),
-        options=options,
-        choice=choice,
-        compiled_trials=tuple(compiled),
-    )

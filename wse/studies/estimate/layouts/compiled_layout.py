@@ -22,7 +22,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
 from wse.serving.operating_point import RequestShape
 from wse.serving.plan import plan
-from wse.studies.estimate.layouts.layout_changes import Version
+from wse.studies.compile.layout_changes import Version
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
 from wse.studies.results.phases import mean_token_cycles
@@ -166,7 +166,7 @@ class CompiledLayout:
     finalist: int
 
     @property
-    def version(self) -> Version:
+    def version(self) -> Version[PreparedEstimate]:
         """The inputs from which this layout was compiled, with which changes start."""
         return Version(self.prepared, self.options, self.choice)
 

@@ -10,15 +10,15 @@ from typing import Final
 
 from wse.compiler.search.search import Compilation
 from wse.serving.goal import LATENCY, Goal
-from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank
-from wse.studies.estimate.layouts.layout_changes import (
+from wse.studies.compile.layout_changes import (
+    Change,
     longer_chunks,
-    more_slots,
     planned_for_more_users,
     shorter_chunks,
     variants,
 )
-from wse.studies.estimate.layouts.layout_versions import Change, Effect, LayoutVersions
+from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, Rank
+from wse.studies.estimate.layouts.layout_versions import Effect, LayoutVersions, more_slots
 from wse.studies.estimate.prepare import PreparedEstimate
 
 IMPROVED: Final = 2
@@ -163,7 +163,7 @@ class _Improvement:
 
     def _with_change(
         self,
-        change: Change,
+        change: Change[PreparedEstimate],
         layout: CompiledLayout,
         best: CompiledLayout,
         *,

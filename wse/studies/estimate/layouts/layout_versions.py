@@ -6,28 +6,26 @@ Some versions of a layout are slower than it but leave more room.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import Options
-from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Candidate, Compilation
-from wse.compiler.search.tile_sizes import WITHOUT_TILES
-from wse.compiler.search.trees import with_refitted_trees
-from wse.errors import DoesNotFit
-from wse.studies.compile.choose import timing_of
-from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, compiled_layout
-from wse.studies.estimate.layouts.layout_changes import (
+from wse.studies.compile.layout_changes import (
     Version,
     longer_chunks,
+    recompiled,
     roomiest_versions,
     shorter_chunks,
     users_that_fit,
     variant_choices,
 )
+from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, compiled_layout
 from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.options.option import replace_options
 
 
 class Variant(NamedTuple):
@@ -65,22 +63,16 @@ def variants_of(prepared_estimate: PreparedEstimate, candidate: Candidate) -> tu
     return tuple(variants)
 
 
-def recompiled(version: Version) -> Candidate | None:
-    """Compile a version of a layout; return None if it does not fit.
-
-    The trees of its all-reduces are fitted again, because the lengths of messages may change.
-    """
-    p, options, choice = version
-    try:
-        choice = with_refitted_trees(p.spec, p.wafer, p.software, options, choice, timing_of(p))
-        program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
-    except DoesNotFit:
-        return None
-    return Candidate(program, options, choice)
-
-
-Change = Callable[[Version], list[Version]]
-"""Function that returns versions of a layout that differ from it in one respect."""
+def more_slots(version: Version[PreparedEstimate]) -> Version[PreparedEstimate]:
+    """Return a version in which each decode pass generates tokens for twice as many users."""
+    prepared_estimate = version.prepared
+    prompts = (prepared_estimate.prompt_len,) * (2 * version.options.batch)
+    wider_request = replace(
+        prepared_estimate,
+        request=replace_options(prepared_estimate.request, batch=len(prompts)),
+        options=replace(prepared_estimate.options, prompt_tokens=prompts),
+    )
+    return version._replace(prepared=wider_request, options=replace(version.options, prompt_tokens=prompts))
 
 
 class Effect(NamedTuple):
@@ -107,7 +99,7 @@ class LayoutVersions:
         """Iterate over all layouts and versions that fit."""
         return filter(None, self._layouts.values())
 
-    def __contains__(self, version: Version) -> bool:
+    def __contains__(self, version: Version[PreparedEstimate]) -> bool:
         """Return whether a version was compiled before, even if it does not fit."""
         return version.key in self._layouts
 
@@ -129,7 +121,7 @@ class LayoutVersions:
         assert layout is not None  # the search has compiled it
         return layout
 
-    def room(self, version: Version) -> int:
+    def room(self, version: Version[PreparedEstimate]) -> int:
         """Return how many users' KV caches fit on a version, without compiling it fully.
 
         The result is 0 if the version does not fit.
@@ -138,11 +130,11 @@ class LayoutVersions:
             self._room[version.key] = users_that_fit(version, version.tokens)
         return self._room[version.key]
 
-    def max_room(self, version: Version) -> int:
+    def max_room(self, version: Version[PreparedEstimate]) -> int:
         """Return the most users whose KV caches fit after changes that make room for them."""
         return max(map(self.room, roomiest_versions(version)))
 
-    def compiled(self, version: Version, layout: CompiledLayout) -> CompiledLayout | None:
+    def compiled(self, version: Version[PreparedEstimate], layout: CompiledLayout) -> CompiledLayout | None:
         """Compile a version of a layout, unless it is known.
 
         Args:

@@ -18,9 +18,9 @@ from functools import cache, cached_property, partial
 from wse.compiler.search.search import Compilation
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.plan import Plan, plan
+from wse.studies.compile.capacity import min_planned_users, users_by_bytes
 from wse.studies.compile.choose import NARROW
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, compiled_layout
-from wse.studies.estimate.layouts.fastest_layout import fastest_layout, serves_one_user
 from wse.studies.estimate.layouts.improved_layouts import improved_layouts
 from wse.studies.estimate.layouts.layout_versions import LayoutVersions
 from wse.studies.estimate.layouts.searches import (
@@ -28,10 +28,8 @@ from wse.studies.estimate.layouts.searches import (
     MANY_USERS,
     Search,
     max_users_with_room,
-    min_planned_users,
     search_for_room,
     trial_with_room,
-    users_by_bytes,
 )
 from wse.studies.estimate.prepare import PreparedEstimate
 
@@ -112,7 +110,7 @@ class LayoutRanking:
         Raises:
             DoesNotFit: The model does not fit.
         """
-        if serves_one_user(self._prepared, goal):
+        if self._prepared.serves_one_user(goal):
             return [self._layout_for_one_user]
         if goal.users is not None:
             if goal.replicas is None:
@@ -137,9 +135,9 @@ class LayoutRanking:
     def _layout_for_one_user(self) -> CompiledLayout:
         """The fastest layout for one user, or one that is almost as fast but has more room."""
         search_result = self._search(self._prepared, NARROW)
-        candidate, finalist, _ = fastest_layout(self._prepared, search_result)
+        candidate = search_result.candidates[0]
         layout = compiled_layout(
-            self._prepared, candidate.options, candidate.choice, lambda: candidate, search_result, finalist
+            self._prepared, candidate.options, candidate.choice, lambda: candidate, search_result, 0
         )
         assert layout is not None  # the candidate is compiled
         self._known_room = max(self._known_room, layout.deployment.max_concurrency)
@@ -204,7 +202,7 @@ class LayoutRanking:
         p = self._prepared
         self._found_layouts(0, self._users_in_flight(goal))
         planned_users = min_planned_users(p)
-        needs_more = planned_users * (p.prompt_len + p.new_tokens) > p.options.planned_cache_tokens
+        needs_more = planned_users * p.tokens_per_user > p.options.planned_cache_tokens
         if needs_more and planned_users <= self._users_in_flight(goal):
             self._found_layouts(planned_users, math.inf)
 

@@ -13,16 +13,15 @@ from dataclasses import replace
 from typing import Final
 
 from wse.bisection import largest_passing
-from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import MAX_WAFERS
 from wse.compiler.search.search import Breadth, Compilation, fitting_trial
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
-from wse.models.tensors.model_tensors import kv_bytes_per_token
-from wse.number_formats import ELEMENT_BYTES
 from wse.serving.goal import Goal
-from wse.studies.compile.choose import compile_fastest, request_cycles
+from wse.studies.compile.capacity import users_by_bytes, wafers_by_bytes
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.compile.request_time import request_cycles
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.results.sram import users_at
 from wse_mappings.regions.layout import Layout
@@ -31,9 +30,6 @@ FASTEST: Final = Breadth(finalists=2, margin=1.0, whole_wafer_finalists=2)
 """Search for the two fastest layouts for one user, and the next two fastest on whole wafers."""
 MANY_USERS: Final = Breadth(finalists=4, margin=math.inf, users=math.inf)
 """Search for the four fastest layouts on whole wafers, with as many passes as they allow."""
-
-MIN_PLANNED: Final = 0.25
-"""Smallest fraction of `users_by_bytes` for whose KV caches a search or a version divides wafers."""
 
 Search = Callable[[PreparedEstimate, Breadth], Compilation]
 """Function that searches for a request's layouts with a given `Breadth`."""
@@ -60,7 +56,7 @@ def search_for_room(
         compilation = compile_fastest(with_room(prepared_estimate, users), MANY_USERS._replace(users=users_in_flight))
     except (BadInput, DoesNotFit):
         return []
-    tokens = prepared_estimate.prompt_len + prepared_estimate.new_tokens
+    tokens = prepared_estimate.tokens_per_user
     return [compilation] if any(users_at(c.program, tokens) >= users for c in compilation.candidates) else []
 
 
@@ -80,8 +76,8 @@ def trial_with_room(prepared_estimate: PreparedEstimate, users: int, misfits: Mi
     if users > users_by_bytes(prepared_estimate):
         return None
     p = with_room(prepared_estimate, users)
-    if p.options.context > p.prompt_len + p.new_tokens:
-        tokens = p.prompt_len + p.new_tokens
+    if p.options.context > p.tokens_per_user:
+        tokens = p.tokens_per_user
         return next(
             (
                 trial
@@ -152,48 +148,12 @@ def most_wafers(prepared_estimate: PreparedEstimate) -> int:
     return min(prepared_estimate.spec.layer_count, MAX_WAFERS)
 
 
-def users_by_bytes(prepared_estimate: PreparedEstimate) -> int:
-    """Return an upper limit on the number of users of one replica whose KV caches fit.
-
-    The limit assumes that the SRAM contains only weights and KV caches, without buffers or padding.
-    """
-    p = prepared_estimate
-    free_bytes = p.options.wafers * _free_bytes_per_wafer(p) - p.weight_bytes
-    return max(0, free_bytes // _user_bytes(p))
-
-
-def min_planned_users(prepared_estimate: PreparedEstimate) -> int:
-    """Return `MIN_PLANNED` of `users_by_bytes`, rounded up."""
-    return math.ceil(MIN_PLANNED * users_by_bytes(prepared_estimate))
-
-
-def wafers_by_bytes(prepared_estimate: PreparedEstimate, users: int) -> int:
-    """Return the minimum number of wafers whose SRAM can hold a model and its users' KV caches.
-
-    More wafers may be needed, because buffers and padding are not counted.
-    """
-    p = prepared_estimate
-    return math.ceil((p.weight_bytes + users * _user_bytes(p)) / _free_bytes_per_wafer(p))
-
-
-def _free_bytes_per_wafer(prepared_estimate: PreparedEstimate) -> int:
-    """Return the bytes of a wafer's SRAM that are free for weights and KV caches."""
-    wafer = prepared_estimate.wafer
-    return wafer.mesh_rows * wafer.mesh_cols * free_bytes_per_pe(wafer, prepared_estimate.software)
-
-
-def _user_bytes(prepared_estimate: PreparedEstimate) -> int:
-    """Return the size of the KV caches of one user's prompt and answer, in bytes."""
-    p = prepared_estimate
-    return (p.prompt_len + p.new_tokens) * kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
-
-
 def with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:
     """Return a copy of a request that accepts only layouts with room for a number of users.
 
     If the request already requires more room, this requirement is kept.
     """
-    tokens = users * (prepared_estimate.prompt_len + prepared_estimate.new_tokens)
+    tokens = users * prepared_estimate.tokens_per_user
     options = prepared_estimate.options
     return replace(prepared_estimate, options=replace(options, cache_tokens=max(tokens, options.cache_tokens)))
 

@@ -1,4 +1,4 @@
-"""Changes of a layout that may suit more users, and the room for KV caches after a change.
+"""Changes of a layout, such as more room for KV caches or shorter prompt chunks, and their room.
 
 A reduced model, which has one layer of each kind, shows the room for KV caches without compiling
 the whole changed layout.
@@ -6,24 +6,31 @@ the whole changed layout.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import FITTED_TREES, THIN_GEMM, WIDE_UNPACKING, Options
+from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.reduced.representatives import reduced_model
+from wse.compiler.search.search import Candidate
+from wse.compiler.search.tile_sizes import WITHOUT_TILES
+from wse.compiler.search.trees import with_refitted_trees
 from wse.errors import BadInput, DoesNotFit
-from wse.studies.estimate.layouts.searches import min_planned_users, users_by_bytes
-from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.options.option import replace_options
+from wse.studies.compile.capacity import min_planned_users, users_by_bytes
+from wse.studies.compile.request_time import timing_of
+from wse.studies.options.basis import PreparedPlacement
 from wse_mappings.rounding import ceil_div
 
 ALL_COLUMNS: Final = "attention on all columns"
 FEW_CODES: Final = "the fewest codes unpacked at once"
+Placement = TypeVar("Placement", bound=PreparedPlacement)
+"""Type of the request of a version."""
 
 
-class Version(NamedTuple):
+class Version(NamedTuple, Generic[Placement]):
     """A layout to compile, which differs from a layout that a search has found.
 
     Attributes:
@@ -31,7 +38,7 @@ class Version(NamedTuple):
         options, choice: Options and choices of the compiler.
     """
 
-    prepared: PreparedEstimate
+    prepared: Placement
     options: Options
     choice: Choice
 
@@ -46,14 +53,18 @@ class Version(NamedTuple):
     @property
     def tokens(self) -> int:
         """Total number of tokens in the prompt and the answer of a request."""
-        return self.prepared.prompt_len + self.prepared.new_tokens
+        return self.prepared.tokens_per_user
 
-    def with_chunks(self, tokens: int) -> Version:
+    def with_chunks(self, tokens: int) -> Version[Placement]:
         """Return the version with prompt chunks of a number of tokens."""
         return self._replace(choice=replace(self.choice, prefill_chunk=tokens))
 
 
-def users_that_fit(version: Version, context: int) -> int:
+Change = Callable[[Version[Placement]], list[Version[Placement]]]
+"""Function that returns versions of a layout that differ from it in one respect."""
+
+
+def users_that_fit(version: Version[Placement], context: int) -> int:
     """Return how many users' KV caches fit on a version, without compiling it fully.
 
     Args:
@@ -68,6 +79,20 @@ def users_that_fit(version: Version, context: int) -> int:
         return _reduced_model(version).allocate().users_that_fit(context)
     except (BadInput, DoesNotFit):
         return 0
+
+
+def recompiled(version: Version[Placement]) -> Candidate | None:
+    """Compile a version of a layout; return None if it does not fit.
+
+    The trees of its all-reduces are fitted again, because the lengths of messages may change.
+    """
+    p, options, choice = version
+    try:
+        choice = with_refitted_trees(p.spec, p.wafer, p.software, options, choice, timing_of(p))
+        program = compile_choice(p.spec, p.wafer, p.software, options, choice, WITHOUT_TILES)
+    except DoesNotFit:
+        return None
+    return Candidate(program, options, choice)
 
 
 def variant_choices(choice: Choice) -> dict[str, Choice]:
@@ -93,12 +118,12 @@ def variant_choices(choice: Choice) -> dict[str, Choice]:
     return choices
 
 
-def variants(version: Version) -> list[Version]:
+def variants(version: Version[Placement]) -> list[Version[Placement]]:
     """Return versions that are slower but may leave more room for KV caches (`variant_choices`)."""
     return [version._replace(choice=choice) for choice in variant_choices(version.choice).values()]
 
 
-def planned_for_more_users(version: Version) -> list[Version]:
+def planned_for_more_users(version: Version[Placement]) -> list[Version[Placement]]:
     """Return a version with regions sized for the KV caches of more users.
 
     Regions have sizes in proportion to the bytes that they store. With more caches, regions with
@@ -117,7 +142,7 @@ def planned_for_more_users(version: Version) -> list[Version]:
     return [version._replace(options=replace(options, cache_tokens=users * tokens))]
 
 
-def shorter_chunks(version: Version) -> list[Version]:
+def shorter_chunks(version: Version[Placement]) -> list[Version[Placement]]:
     """Return a version with prompt chunks of about half as many tokens.
 
     A chunk is a part of a prompt that goes through the layers at once.
@@ -129,7 +154,7 @@ def shorter_chunks(version: Version) -> list[Version]:
     return [] if chunk <= step else [version.with_chunks(step * ceil_div(ceil_div(chunk, step), 2))]
 
 
-def longer_chunks(version: Version) -> list[Version]:
+def longer_chunks(version: Version[Placement]) -> list[Version[Placement]]:
     """Return a version with prompt chunks of twice as many tokens, at most the longest prompt.
 
     Returns:
@@ -139,19 +164,7 @@ def longer_chunks(version: Version) -> list[Version]:
     return [] if chunk >= prompt else [version.with_chunks(min(2 * chunk, prompt))]
 
 
-def more_slots(version: Version) -> Version:
-    """Return a version in which each decode pass generates tokens for twice as many users."""
-    prepared_estimate = version.prepared
-    prompts = (prepared_estimate.prompt_len,) * (2 * version.options.batch)
-    wider_request = replace(
-        prepared_estimate,
-        request=replace_options(prepared_estimate.request, batch=len(prompts)),
-        options=replace(prepared_estimate.options, prompt_tokens=prompts),
-    )
-    return version._replace(prepared=wider_request, options=replace(version.options, prompt_tokens=prompts))
-
-
-def roomiest_versions(version: Version) -> list[Version]:
+def roomiest_versions(version: Version[Placement]) -> list[Version[Placement]]:
     """Return the versions with the most room for KV caches, except that passes serve as many users.
 
     They have the choices of the last variant and the shortest chunks. They differ in the number of
@@ -164,7 +177,7 @@ def roomiest_versions(version: Version) -> list[Version]:
     return versions
 
 
-def _chunk_step(version: Version) -> int:
+def _chunk_step(version: Version[Placement]) -> int:
     """Return the number of tokens of which a prompt chunk must be a multiple.
 
     Tokens are divided evenly over the rows of a region, except in the matrix product ``THIN_GEMM``.
@@ -172,7 +185,7 @@ def _chunk_step(version: Version) -> int:
     return 1 if version.choice.prefill == THIN_GEMM else _reduced_model(version).state.plans[0].rows
 
 
-def _reduced_model(version: Version) -> ReducedModel:
+def _reduced_model(version: Version[Placement]) -> ReducedModel:
     """Return the reduced model of a version, with prompts of one chunk."""
     p, options, choice = version
     return reduced_model(p.spec, p.wafer, p.software, options.with_one_chunk(choice.prefill_chunk), choice)
