@@ -15,12 +15,11 @@ what a round can read, N R / (R + T) prompts share a round. A wait that keeps no
 busy, such as the round trip to the host, adds to the time to first token. By Little's law, it also
 adds to the requests in flight.
 
-The machine is saturated if more requests do not raise the rate. This happens in two cases:
-
-1. All rounds are full: N R f = R + T. Additional requests wait for their prompts to be processed,
-   and the time per token stays constant.
-2. Decoded tokens alone keep the machine fully occupied. Each additional request lengthens the
-   rounds.
+The machine is saturated if all rounds are full: N R f = R + T. Additional requests then wait for
+their prompts to be processed, and neither the rate nor the time per token changes. With fewer
+requests, the rate can be almost as high, if decoded tokens keep the machine fully occupied: each
+additional request lengthens the rounds. The machine then counts as saturated if more requests would
+raise the rate by less than `NEGLIGIBLE`.
 
 `wse.serving.simulation.continuous` serves the same rounds event by event.
 """
@@ -35,6 +34,8 @@ from typing import Final, NamedTuple, Protocol
 PRECISION: Final = 1e-12
 """Relative error of a number of requests found by iteration."""
 MAX_STEPS: Final = 100
+NEGLIGIBLE: Final = 0.001
+"""Fraction of the highest rate below which an increase does not matter."""
 
 
 class PromptRounds(NamedTuple):
@@ -122,7 +123,8 @@ class SteadyState:
         ttft_s: Mean time to first token, including all waiting.
         answer_s: Seconds from the first to the last token.
         requests_per_s: Requests completed per second.
-        saturated: Whether more requests in flight would not raise the rate.
+        saturated: Whether more requests in flight would not raise the rate, or by less than
+            `NEGLIGIBLE`.
     """
 
     ttft_s: float
@@ -173,7 +175,9 @@ class ClosedLoop:
         others_fraction = 1 - 1 / concurrency  # fraction of the requests in rounds that belong to other users
         in_rounds = _solve(in_flight, concurrency, 0.0, concurrency)
         rate, times = self._rate_and_times(in_rounds, others_fraction)
-        is_full = rate == self._rate_when_saturated or self.costs.is_busy(min(in_rounds, self._requests_when_saturated))
+        has_highest_rate = rate >= (1 - NEGLIGIBLE) * self._rate_when_saturated
+        is_busy = self.costs.is_busy(min(in_rounds, self._requests_when_saturated))
+        is_full = rate == self._rate_when_saturated or (has_highest_rate and is_busy)
         rate = max(rate, self._rate_alone)
         ttft_s = concurrency / rate - times.answer_s
         return SteadyState(ttft_s=ttft_s, answer_s=times.answer_s, requests_per_s=rate, saturated=is_full)
