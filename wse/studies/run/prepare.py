@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final
 
 from wse.backends.execute.host_tokens.sampling import Sampling
 from wse.backends.execute.weight_storage.tiles import Source
@@ -17,11 +17,11 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.reports.terminal import plural
-from wse.studies.options.amounts import check_counts
 from wse.studies.options.basis import PreparedPlacement, check_context, check_pass, load_basis, placement_options
 from wse.studies.options.drafts.draft import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
 from wse.studies.options.engine import RAY
 from wse.studies.options.listed_regions import check_listed, mesh_of_listed
+from wse.studies.options.option import check_counts
 from wse.studies.options.settings import with_settings
 from wse.studies.run.prompts import end_ids, prompt_ids, prompts_of
 from wse.studies.run.request import RunRequest
@@ -246,24 +246,24 @@ def check_sampling(sampling: Sampling) -> None:
         BadInput: A value is out of range. Or ``top_k``, ``top_p`` or ``min_p`` is set although the
             temperature is 0, so that no sampling takes place.
     """
-    if not 0.0 <= sampling.temperature < LARGEST_FACTOR:
-        _refuse("temperature", sampling.temperature, "give 0 for greedy, or a positive number")
-    if sampling.top_k < 0:
-        _refuse("top-k", sampling.top_k, "give a number of at least 1, or 0 for no limit")
-    if not 0.0 < sampling.top_p <= 1.0:
-        _refuse("top-p", sampling.top_p, "give a number above 0, at most 1 (1: no limit)")
-    if not 0.0 <= sampling.min_p <= 1.0:
-        _refuse("min-p", sampling.min_p, "give a number from 0 (no limit) to 1")
-    if not 1 / LARGEST_FACTOR <= sampling.repetition_penalty <= LARGEST_FACTOR:
-        _refuse("repetition-penalty", sampling.repetition_penalty, "give a number above 0 (1: no penalty)")
-    if not 0 <= sampling.seed <= LARGEST_SEED:
-        _refuse("seed", sampling.seed, f"give a number from 0 to {LARGEST_SEED:,}")
-    if sampling.temperature == 0:
-        limits = (("top-k", sampling.top_k, 0), ("top-p", sampling.top_p, 1.0), ("min-p", sampling.min_p, 0.0))
-        for name, value, no_limit in limits:
-            if value != no_limit:
-                _refuse(name, value, "has no effect at temperature 0; give --temperature too, such as 0.8")
-
-
-def _refuse(name: str, value: float, remedy: str) -> NoReturn:
-    raise BadInput(f"--{name} {value}: {remedy}")
+    temperature, top_k, top_p, min_p = sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p
+    penalty, is_drawn = sampling.repetition_penalty, temperature != 0
+    no_effect = "has no effect at temperature 0; give --temperature too, such as 0.8"
+    for name, value, is_valid, remedy in (
+        ("temperature", temperature, 0.0 <= temperature < LARGEST_FACTOR, "give 0 for greedy, or a positive number"),
+        ("top-k", top_k, top_k >= 0, "give a number of at least 1, or 0 for no limit"),
+        ("top-p", top_p, 0.0 < top_p <= 1.0, "give a number above 0, at most 1 (1: no limit)"),
+        ("min-p", min_p, 0.0 <= min_p <= 1.0, "give a number from 0 (no limit) to 1"),
+        (
+            "repetition-penalty",
+            penalty,
+            1 / LARGEST_FACTOR <= penalty <= LARGEST_FACTOR,
+            "give a number above 0 (1: no penalty)",
+        ),
+        ("seed", sampling.seed, 0 <= sampling.seed <= LARGEST_SEED, f"give a number from 0 to {LARGEST_SEED:,}"),
+        ("top-k", top_k, is_drawn or top_k == 0, no_effect),
+        ("top-p", top_p, is_drawn or top_p == 1, no_effect),
+        ("min-p", min_p, is_drawn or min_p == 0, no_effect),
+    ):
+        if not is_valid:
+            raise BadInput(f"--{name} {value}: {remedy}")

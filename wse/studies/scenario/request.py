@@ -216,7 +216,7 @@ def _settings(
             values = grid.setting(index)
             yield Setting(
                 request=request,
-                machine=machine.name or _machine_name(request),
+                machine=machine.name or str(request.machine.wafer if request.gpu is None else request.gpu),
                 drafts=draft.name or _draft_name(request),
                 other={axis: values[axis] for axis in other_axes},
             )
@@ -255,11 +255,6 @@ def _errors_at(place: str) -> Iterator[None]:
         yield
     except BadInput as error:
         raise BadInput(f"{place}: {error}") from error
-
-
-def _machine_name(request: EstimateRequest) -> str:
-    """Derive a name for an unnamed machine: that of its wafer or GPU."""
-    return str(request.machine.wafer if request.gpu is None else request.gpu)
 
 
 def _draft_name(request: EstimateRequest) -> str:

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from wse.errors import BadInput, UnknownName
 from wse.serving.simulation.arrivals import ARRIVALS
-from wse.studies.options.amounts import check_counts
-from wse.studies.options.option import get_option
+from wse.studies.options.option import check_counts, get_option
 from wse.studies.serve_sim.options import (
     BATCHING,
     DISPATCHES,

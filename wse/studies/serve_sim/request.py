@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from wse.hardware.quantity import TOKEN
 from wse.option import Option, Panel
-from wse.serving.goal import THROUGHPUT
 from wse.serving.simulation.arrivals import CONSTANT, POISSON
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
-from wse.studies.options.option import OptionsOf, replace_options
+from wse.studies.options.option import OptionsOf
 from wse.studies.serve_sim.options import BatchingOptions, PrefillOptions, PromisedTimes, TierOptions, TrafficOptions
 
 
@@ -78,23 +77,3 @@ class ServeRequest:
     def keeps_prefixes(self) -> bool:
         """True if KV caches of prompt prefixes are stored, so that later prompts can reuse them."""
         return self.batches.prefix_cache or self.parking.kv_tiers is not None
-
-    def estimate_request(
-        self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
-    ) -> EstimateRequest:
-        """Build the estimate request for the decode machine, with the given lengths.
-
-        Args:
-            prompt_len: Mean number of prompt tokens.
-            new_tokens: Mean number of new tokens.
-            context: Maximum number of tokens per request. Ignored for GPUs.
-        """
-        base_request = replace(self.base, replicas=1) if self.base.serving.users is None else self.base
-        lengths = replace_options(
-            base_request, prompt_len=prompt_len, new_tokens=new_tokens, context=None, draft=self.draft
-        )
-        return (
-            lengths
-            if self.base.gpu is not None
-            else replace_options(lengths, objective=self.base.serving.objective or THROUGHPUT, context=context)
-        )

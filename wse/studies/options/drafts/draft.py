@@ -6,7 +6,6 @@ from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.models.load import LoadedModel
-from wse.models.tokenizers.token_text import Tokenizer
 from wse.studies.run.request import RunRequest
 
 NGRAM: Final = "ngram"
@@ -144,14 +143,8 @@ def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remed
         raise BadInput(f"{option}: {reason}; {remedy}")
     if draft.tokenizer is None or target.tokenizer is None:
         return
-    token = _first_difference(draft.tokenizer, target.tokenizer)
+    texts, target_texts = draft.tokenizer.decode, target.tokenizer.decode
+    token = next((token for token in range(target_ids) if texts([token]) != target_texts([token])), None)
     if token is not None:
-        draft_text, target_text = draft.tokenizer.decode([token]), target.tokenizer.decode([token])
-        reason = f"has another vocabulary: its id {token} is {draft_text!r}, {target.spec.name}'s {target_text!r}"
-        raise BadInput(f"{option}: {reason}; {remedy}")
-
-
-def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
-    """Return the first token id with different texts in two tokenizers; None if there is none."""
-    ids = range(target.vocab_size)
-    return next((token for token in ids if draft.decode([token]) != target.decode([token])), None)
+        difference = f"its id {token} is {texts([token])!r}, {target.spec.name}'s {target_texts([token])!r}"
+        raise BadInput(f"{option}: has another vocabulary: {difference}; {remedy}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from wse.errors import BadInput, DoesNotFit
@@ -97,17 +97,6 @@ class ServingMachine:
     usd_per_hour: SourcedNumber | None
     uncertainty: Uncertainty | None = None
     replicas: int | None = None
-
-
-def times(count: int, amount: SourcedNumber) -> SourcedNumber:
-    """Return the power or price of several wafers or GPUs, with its range and source.
-
-    Args:
-        count: Number of wafers or GPUs.
-        amount: Power or price of one of them.
-    """
-    ends = None if amount.range is None else (count * amount.range[0], count * amount.range[1])
-    return replace(amount, value=count * amount.value, range=ends)
 
 
 def check_room(workload: Workload, costs: PassCosts) -> None:
