@@ -126,21 +126,19 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
         check_pass(verify_tokens, context, max(map(len, prompts)))
     draft_option = f"--verify-tokens {verify_tokens}" if draft is None else f"--draft {draft}"
     if len(prompts) > 1 and has_draft(request):
-        message = (
+        raise BadInput(
             f"{draft_option}: drafts support a single prompt, but there are {len(prompts)}; "
             "give one, or --verify-tokens 1 for passes without drafts"
         )
-        raise BadInput(message)
     in_passes = has_draft(request) or verify_tokens is not None
     if in_passes and request.sampling.rule().on_host and (checkpoint is not None or request.engine == RAY):
         option = "--checkpoint" if checkpoint is not None else f"--engine {RAY}"
         message = f"{draft_option}: {option} does not allow sampling; leave out --temperature and --repetition-penalty"
         raise BadInput(message)
     if checkpoint is not None and has_draft(request) and draft_name(request) != NGRAM:
-        message = (
+        raise BadInput(
             f"{draft_option}: --checkpoint cannot store a draft model; give --draft {NGRAM}, or leave --checkpoint out"
         )
-        raise BadInput(message)
 
 
 def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str], Source]:
@@ -160,12 +158,11 @@ def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str]
         return RandomWeights(loaded_model.spec, weights_seed(request.weights)).rows
     if loaded_model.checkpoint is None:
         model = request.model
-        message = (
+        raise BadModel(
             f"{model}: has no weights to run; run it on random ones with --weights random:0, time it from its "
             f"configuration alone with wse estimate {model}, or give a GGUF file, or a folder with model.safetensors "
             "or its shards and their index"
         )
-        raise BadModel(message)
     return loaded_model.checkpoint.rows
 
 
@@ -177,11 +174,10 @@ def weights_seed(text: str) -> int:
     """
     seed = whole_number(text.partition(":")[2])
     if seed is None or not 0 <= seed <= LARGEST_SEED or text != f"random:{seed}":
-        message = (
+        raise BadInput(
             f"--weights {text!r}: give random:SEED with a whole number from 0 to {LARGEST_SEED:,}, such as random:7; "
             "weights of a model's own are in its folder or GGUF file"
         )
-        raise BadInput(message)
     return seed
 
 
@@ -201,11 +197,10 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
     room = limit - prompt_tokens
     min_tokens = request.inputs.new_tokens or 1
     if room < min_tokens:
-        message = (
+        raise BadInput(
             f"prompt of {plural(prompt_tokens, 'token')} plus {min_tokens} new: {prompt_tokens + min_tokens} is beyond "
             f"the context of {limit}; " + _room_remedy(room, prompt_tokens + min_tokens, spec.context_limit)
         )
-        raise BadInput(message)
     new_tokens = request.inputs.new_tokens or min(NEW_TOKENS, room)
     return request.context or prompt_tokens + new_tokens, new_tokens
 

@@ -75,10 +75,9 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded_model: LoadedModel) -
         raise BadInput(f"--system {system!r}: a system message is part of a chat; give --chat too")
     if isinstance(prompt, tuple):
         if chat:
-            message = (
+            raise BadInput(
                 "--chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
             )
-            raise BadInput(message)
         return _checked_ids(prompt, spec)
     if prompt is None and chat:
         raise BadInput("--chat: the user's message is missing; give it with --prompt")
@@ -98,11 +97,10 @@ def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
         raise BadInput("--prompt-ids: the prompt is empty; give at least one id")
     for token in ids:
         if not 0 <= token < spec.vocab_size:
-            message = (
+            raise BadInput(
                 f"--prompt-ids: {token} is outside the vocabulary of {spec.name}; "
                 f"give ids from 0 to {spec.vocab_size - 1:,}"
             )
-            raise BadInput(message)
     return tuple(ids)
 
 
@@ -126,18 +124,16 @@ def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | 
         raise BadInput("--prompt '': the prompt is empty; leave the option out to start from the model's begin token")
     tokenizer = loaded_model.tokenizer
     if tokenizer is None:
-        message = (
+        raise BadModel(
             f"{loaded_model.path}: has no tokenizer (tokenizer.json, tokenizer.model or tokenizer.bin), so text "
             "cannot be read; give token ids with --prompt-ids 1,2,3"
         )
-        raise BadModel(message)
     if chat:
         if tokenizer.chat is None:
-            message = (
+            raise BadModel(
                 f"{loaded_model.path}: has no chat template (chat_template.jinja, or chat_template in "
                 "tokenizer_config.json); leave --chat out"
             )
-            raise BadModel(message)
         first = [] if system is None else [{"role": "system", "content": system}]
         rendered = tokenizer.chat.render([*first, {"role": "user", "content": text}])
         ids = tokenizer.encode(rendered, bare=True)

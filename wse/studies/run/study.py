@@ -95,10 +95,9 @@ def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tupl
     if request.tracing.record_pe is None:
         return ()
     if request.engine == RAY:
-        message = (
+        raise BadInput(
             f"--record-pe {request.tracing.record_pe}: SRAM is read in this process alone; leave out --engine {RAY}"
         )
-        raise BadInput(message)
     passes = len(program.prefill) + program.batch * (request.inputs.new_tokens or program.context)
     return recorded_pes(request.tracing.record_pe, program, passes=passes, traced=traced)
 

@@ -183,10 +183,9 @@ def _settings(
     )
     for index, model in enumerate(models):
         if model.name is not None or "model" not in common.axes | model.axes:
-            message = (
+            raise BadInput(
                 f"{name}: models[{index}]: has no model, or a name; give model, as of wse estimate, or a list of them"
             )
-            raise BadInput(message)
     for key, tables in (("machines", machines), ("drafts", drafts)):
         for table_name, times in Counter(table.name for table in tables if table.name).items():
             if times > 1:

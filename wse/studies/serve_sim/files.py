@@ -50,10 +50,9 @@ def serve_to_files(
     result = service.result
     if timeline_path is not None:
         if service.outcome is None:
-            message = (
+            raise BadInput(
                 f"--timeline {timeline}: the queue would grow for ever, so no request was served; give a lower --load"
             )
-            raise BadInput(message)
         write_output("--timeline", timeline_path, timeline_of(service.outcome, result.title))
         result = replace(result, timeline=str(timeline_path))
     if html_path is not None:

@@ -114,11 +114,10 @@ def _check_states(request: ServeRequest, decode: Placement) -> None:
     """
     spec = decode.spec if isinstance(decode, PreparedEstimate) else decode.server.spec
     if request.prefilling.prefill == OWN and spec.linear is not None:
-        message = (
+        raise BadInput(
             f"--prefill {OWN}: not supported for {spec.name}, which has states of linear attention: wse does not send "
             "states between machines; leave it out"
         )
-        raise BadInput(message)
 
 
 def _trace_path(request: ServeRequest) -> Path:
@@ -185,11 +184,10 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
     prepare_machine(lengths)  # checks the lengths
     prompt, answer = base.workload.lengths(limit)
     if prompt + answer > limit:  # GPUs have no compiled context
-        message = (
+        raise BadInput(
             f"--prompt-len {prompt} --new-tokens {answer}: {prompt + answer:,} tokens are more than --context {limit}; "
             f"give at most {limit:,} prompt and new tokens in total"
         )
-        raise BadInput(message)
     named_workload = base.workload.named_workload
     prefix = traffic.prefix_tokens
     if prefix is None:
@@ -237,11 +235,10 @@ def _prefix_count(request: ServeRequest) -> int:
         return 1
     if users is None and request.keeps_prefixes:
         option = "--prefix-cache" if request.parking.kv_tiers is None else "--kv-tiers"
-        message = (
+        raise BadInput(
             f"{option} --workload {request.base.workload.workload_name}: each session has a prefix of its own; "
             "give the number of sessions as --users or --prefixes"
         )
-        raise BadInput(message)
     return users or 1
 
 

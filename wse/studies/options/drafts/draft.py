@@ -42,11 +42,10 @@ def check_draft(request: RunRequest) -> None:
             if value is not None:
                 raise BadInput(f"{option} {value}: needs a draft; give --draft ngram, or --draft with a smaller model")
     if drafts.draft is not None and drafts.verify_tokens is not None:
-        message = (
+        raise BadInput(
             f"--verify-tokens {drafts.verify_tokens}: a pass verifies the tokens of --draft {drafts.draft}; "
             f"give --draft-tokens {max(1, drafts.verify_tokens - 1)} instead"
         )
-        raise BadInput(message)
     if drafts.draft_tokens is not None and drafts.draft_tokens < 1:
         raise BadInput(f"--draft-tokens {drafts.draft_tokens}: give a number of at least 1, or leave --draft out")
     if drafts.draft_place not in (None, *PLACES):
@@ -103,18 +102,16 @@ def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
         return drafts.verify_tokens or 0
     max_drafts = context - prompt_tokens - 1
     if max_drafts < 1:
-        message = (
+        raise BadInput(
             f"--draft {drafts.draft}: the context has {context} tokens, {max_drafts + 1} after the prompt, too few for "
             "a draft; give a longer --context, or leave --draft out"
         )
-        raise BadInput(message)
     draft_tokens = min(DRAFT_TOKENS, max_drafts) if drafts.draft_tokens is None else drafts.draft_tokens
     if not 1 <= draft_tokens <= max_drafts:
-        message = (
+        raise BadInput(
             f"--draft-tokens {draft_tokens}: the context has {context} tokens, {max_drafts + 1} after the prompt, one "
             f"of them the next token; give 1 to {max_drafts}"
         )
-        raise BadInput(message)
     return draft_tokens + 1
 
 

@@ -111,12 +111,11 @@ def check_room(workload: Workload, costs: PassCosts) -> None:
     """
     slots = costs.room_tokens(workload.max_tokens)
     if slots > costs.kv_capacity_tokens:
-        message = (
+        raise DoesNotFit(
             f"the KV cache of the longest request is too large: {workload.max_tokens:,} tokens need {slots:,} "
             f"slots, but there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests "
             "(a smaller --context, and for a trace --too-long skip)"
         )
-        raise DoesNotFit(message)
 
 
 def max_users_of(max_users: int | None, workload: Workload, costs: PassCosts, *, shares_prefixes: bool) -> int:

@@ -86,11 +86,10 @@ def _reusable_blocks(line: TraceLine, hashes: Any, prompt_tokens: int) -> tuple[
     blocks = ceil_div(prompt_tokens, BLOCK_TOKENS)
     if not isinstance(hashes, list) or len(hashes) != blocks:
         found = f"{len(hashes):,} numbers" if isinstance(hashes, list) else short_repr(hashes)
-        message = (
+        raise BadInput(
             f"{line.place}: {HASHES} has {found}; give {blocks:,}, "
             f"one per block of {BLOCK_TOKENS} of the {prompt_tokens:,} prompt tokens"
         )
-        raise BadInput(message)
     wrong_values = [value for value in hashes if type(value) is not int]
     if wrong_values:
         raise BadInput(f"{line.place}: {HASHES} contains {short_repr(wrong_values[0])}; give whole numbers")

@@ -68,10 +68,9 @@ def read_trace(
     lines = read_lines(path)
     first_line = next(lines, None)
     if first_line is None:
-        message = (
+        raise BadInput(
             f"{path}: is empty; give a trace of requests, such as a CSV file that begins with {WSE_CSV.first_line}"
         )
-        raise BadInput(message)
     trace_format = _format_of(first_line)
     arrival_s, tree = array("d"), PrefixTreeBuilder()
     columns = {name: array("q") for name in ("prompt_tokens", "new_tokens", "tier", "prefix")}
@@ -96,12 +95,11 @@ def read_trace(
             break
     if first_too_long is not None and not skips_too_long:
         further_text = f", and so are {too_long - 1:,} further requests" if too_long > 1 else ""
-        message = (
+        raise BadInput(
             f"{first_too_long.line.place}: {first_too_long.prompt_tokens} + {first_too_long.new_tokens} tokens are "
             f"more than {limit_source}{further_text}; give at most {context}, or leave such requests out with "
             "--too-long skip"
         )
-        raise BadInput(message)
     if not arrival_s:
         left_out = too_long + without_answer
         rest = f" besides {left_out:,} that are too long or have no answer" if left_out else ""
@@ -122,11 +120,10 @@ def _format_of(first_line: TraceLine) -> TraceFormat:
     best_format = max(FORMATS, key=lambda trace_format: trace_format.known_fields(first_line.text))
     if not best_format.known_fields(first_line.text):
         known_lines = "; or ".join(f"{f.first_line} ({f.title})" for f in FORMATS)
-        message = (
+        raise BadInput(
             f"{first_line.place}: {short_repr(first_line.text)}: no known trace of requests begins like this; "
             f"begin with {known_lines}"
         )
-        raise BadInput(message)
     return best_format
 
 
@@ -142,10 +139,9 @@ def _in_order(requests: Iterable[TraceRequest]) -> Iterator[TraceRequest]:
         if not 0 <= time <= LATEST_S:
             raise BadInput(f"{place}: arrival after {time:g} s: give times from 0 s to {LATEST_S:.0e} s")
         if time < last_s:
-            message = (
+            raise BadInput(
                 f"{place}: arrival after {time:.9g} s is before {last_s:.9g} s of the line above; sort lines by arrival"
             )
-            raise BadInput(message)
         last_s = time
         yield request
 

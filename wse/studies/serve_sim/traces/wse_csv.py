@@ -71,17 +71,15 @@ def _prefix(
     if not name and not text:
         return "", 0
     if not name or not text:
-        message = (
+        raise BadInput(
             f"{line.place}: prefix {short_repr(name)} with prefix_tokens {short_repr(text)}: give both, or neither"
         )
-        raise BadInput(message)
     tokens = token_count(line, "prefix_tokens", text)
     if tokens != known_tokens.setdefault(name, tokens):
-        message = (
+        raise BadInput(
             f"{line.place}: prefix_tokens {tokens}: prefix {short_repr(name)} has {known_tokens[name]} tokens "
             "in a row above"
         )
-        raise BadInput(message)
     if tokens >= prompt_tokens:
         raise BadInput(f"{line.place}: prefix_tokens {tokens}: give fewer than the {prompt_tokens} of the prompt")
     return name, tokens
