@@ -21,6 +21,13 @@ class ServeRequest:
 
     ``base`` contains the model, the decode machine, and the mean request lengths. If it specifies
     no layout objective, the objective is throughput.
+
+    Attributes:
+        draft: Verify drafts in decode passes, with this acceptance: that of a measured model of
+            acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.
+            On wafers, not for models with linear attention.
+        draft_tokens: Draft tokens per pass. Default: the number that is fastest for the --users, or
+            for those of one pass.
     """
 
     PANEL: ClassVar[Panel] = "Drafts"
@@ -40,23 +47,8 @@ class ServeRequest:
             )
         ),
     ] = field(default_factory=EstimateRequest)
-    draft: Annotated[
-        str | None,
-        Option(
-            doc="Verify drafts in decode passes, with this acceptance: that of a measured model of "
-            "acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file. "
-            "On wafers, not for models with linear attention.",
-            metavar="NAME|SHARES|FILE",
-            known_values=known_names.acceptances,
-        ),
-    ] = None
-    draft_tokens: Annotated[
-        int | None,
-        Option(
-            doc="Draft tokens per pass. Default: the number that is fastest for the --users, or for those of one pass.",
-            unit=TOKEN,
-        ),
-    ] = None
+    draft: Annotated[str | None, Option(metavar="NAME|SHARES|FILE", known_values=known_names.acceptances)] = None
+    draft_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
     traffic: Annotated[TrafficOptions, OptionsOf()] = field(default_factory=TrafficOptions)
     batches: Annotated[BatchingOptions, OptionsOf()] = field(default_factory=BatchingOptions)
     parking: Annotated[TierOptions, OptionsOf()] = field(default_factory=TierOptions)
