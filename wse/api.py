@@ -165,7 +165,8 @@ def sweep(
         restart=restart,
         every_column=every_column,
         view=sweep_view(columns, sort, top),
-        picture=sweep_picture(None if png is None else str(png), x),
+        png=sweep_picture(None if png is None else str(png), x),
+        x=x,
         on_progress=on_progress or ignore,
     )
 

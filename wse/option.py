@@ -33,7 +33,8 @@ class Option:
     module.
 
     Attributes:
-        doc: Help text of one or two lines.
+        doc: Help text of one or two lines. If empty, it is the description of the field in the
+            docstring of its class.
         panel: Heading of the help page under which the option is listed. If empty, it is the
             ``PANEL`` of the class with the option, or "Options".
         metavar: Form of the value, such as ``ROWSxCOLS``. If empty, it is ``TOKENS`` or ``TIME``
@@ -55,7 +56,7 @@ class Option:
         required: Whether the command line requires the option even though the field has a default.
     """
 
-    doc: str
+    doc: str = ""
     panel: Panel = ""
     metavar: str = ""
     none: str = ""

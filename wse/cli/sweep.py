@@ -120,7 +120,8 @@ def sweep(
             restart=restart,
             every_column=every_column,
             view=view,
-            picture=picture,
+            png=picture,
+            x=x,
             on_progress=on_progress,
         )
     opt.print_result(result, json=json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal
 
 Grade = Literal["M", "V", "D", "I", "R", "U"]
@@ -136,6 +136,11 @@ class SourcedNumber:
     def low_value_high(self) -> tuple[float, float, float]:
         """Minimum, value and maximum; three times the value if the number has no range."""
         return self.low, self.value, self.high
+
+    def times(self, factor: float) -> SourcedNumber:
+        """Return the number and its range, multiplied by a factor, with the same unit and source."""
+        ends = None if self.range is None else (factor * self.range[0], factor * self.range[1])
+        return replace(self, value=factor * self.value, range=ends)
 
 
 def weakest(grades: Iterable[Grade]) -> Grade:

@@ -251,6 +251,6 @@ def test_disconnected_client_frees_its_slot_for_others(*, stream: bool) -> None:
 
     answer = with_client(use, service)
     assert answer.json()["choices"][0]["text"] == "Once"
-    metrics = service.metrics_text().decode()
+    metrics = service.metrics.text().decode()
     assert 'request_success_total{finished_reason="abort",model_name="tiny"} 1.0' in metrics
     assert 'kv_cache_usage_perc{model_name="tiny"} 0.0' in metrics

@@ -12,15 +12,15 @@ from wse.errors import BadInput
 from wse.serving.simulation.prefixes import NO_PREFIX, path_to
 from wse.serving.simulation.workload import FAST, NORMAL
 from wse.studies.serve_sim.traces import lines, read_trace
-from wse.studies.serve_sim.traces.read_trace import Trace, TraceSelection
+from wse.studies.serve_sim.traces.read_trace import Trace
 
 TRAFFIC = Path(__file__).parents[2] / "data" / "traffic"
 HEAD = "arrival_s,prompt_tokens,new_tokens\n"
 
 
 def read(path: Path, context: int = 4096, **rules: Any) -> Trace:
-    """Read a trace; `rules` are fields of TraceSelection."""
-    return read_trace.read_trace(path, TraceSelection(context=context, limit_source=f"--context {context}", **rules))
+    """Read a trace; `rules` are arguments of read_trace."""
+    return read_trace.read_trace(path, context=context, limit_source=f"--context {context}", **rules)
 
 
 def write_trace(folder: Path, text: str) -> Path:

@@ -14,8 +14,7 @@ from wse.serving.goal import COST, LATENCY, PLAIN_SPEED_TOKENS_PER_S, Goal
 from wse.studies.compare.targets import NO_TARGETS, Targets
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
-from wse.studies.options.amounts import read_amount
-from wse.studies.options.option import OptionsOf
+from wse.studies.options.option import OptionsOf, read_amount
 
 if TYPE_CHECKING:
     from wse.hardware.spec import WaferSpec

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -46,19 +47,12 @@ class EventStream:
 
 def endpoint_app(service: Service) -> Starlette:
     """Return the web application (ASGI) that answers HTTP requests with a service."""
-    created = 0
-
-    async def complete(request: Request) -> Response | EventStream:
-        return await _answered(request, service, CompletionBody)
-
-    async def chat(request: Request) -> Response | EventStream:
-        return await _answered(request, service, ChatBody)
 
     async def models(_: Request) -> Response:
         model = {
             "id": service.model,
             "object": "model",
-            "created": created,
+            "created": 0,
             "owned_by": "wse",
             "max_model_len": service.context,
         }
@@ -68,12 +62,12 @@ def endpoint_app(service: Service) -> Starlette:
         return Response()
 
     async def metrics(_: Request) -> Response:
-        return Response(service.metrics_text(), headers={"content-type": METRICS_TYPE})
+        return Response(service.metrics.text(), headers={"content-type": METRICS_TYPE})
 
     return Starlette(
         routes=[
-            Route("/v1/completions", complete, methods=["POST"]),
-            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/completions", partial(_answered, service=service, kind=CompletionBody), methods=["POST"]),
+            Route("/v1/chat/completions", partial(_answered, service=service, kind=ChatBody), methods=["POST"]),
             Route("/v1/models", models),
             Route("/health", health),
             Route("/metrics", metrics),

@@ -84,11 +84,6 @@ class AnswerBody(BaseModel):
     n: Literal[1] | None = 1
 
     @property
-    def stop_texts(self) -> list[str]:
-        """Strings before which the answer ends."""
-        return self.stop or []
-
-    @property
     def includes_usage(self) -> bool:
         """Whether a streamed answer ends with the token counts."""
         return self.stream_options is not None and self.stream_options.include_usage

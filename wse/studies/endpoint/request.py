@@ -27,28 +27,23 @@ _SIMULATED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRequest:
-    """Options of ``wse serve``: the simulated machine, the address, and the text of answers."""
+    """Options of ``wse serve``: the simulated machine, the address, and the text of answers.
+
+    Attributes:
+        replicas: Number of identical machines that share the requests.
+        host: Address to listen on; 0.0.0.0 makes the endpoint available to other computers.
+        port: Port to listen on; 0 for a free one.
+        speed: Simulated seconds per second of real time. With 0.1, all tokens come ten times as
+            slowly.
+        text: Text of the answers: the prompt (echo), stories that the bundled model writes at the
+            start (story), or the content of a file. A token is four characters.
+    """
 
     PANEL: ClassVar[Panel] = "Serving"
 
     service: Annotated[ServeRequest, OptionsOf(without=_SIMULATED)] = field(default_factory=ServeRequest)
-    replicas: Annotated[int, Option(doc="Number of identical machines that share the requests.")] = 1
-    host: Annotated[
-        str,
-        Option(doc="Address to listen on; 0.0.0.0 makes the endpoint available to other computers.", metavar="ADDRESS"),
-    ] = LOCAL_HOST
-    port: Annotated[int, Option(doc="Port to listen on; 0 for a free one.")] = 8000
-    speed: Annotated[
-        float,
-        Option(
-            doc="Simulated seconds per second of real time. With 0.1, all tokens come ten times as slowly.", metavar="F"
-        ),
-    ] = 1.0
-    text: Annotated[
-        str,
-        Option(
-            doc="Text of the answers: the prompt (echo), stories that the bundled model writes at the start "
-            "(story), or the content of a file. A token is four characters.",
-            metavar="echo|story|FILE",
-        ),
-    ] = ECHO
+    replicas: Annotated[int, Option()] = 1
+    host: Annotated[str, Option(metavar="ADDRESS")] = LOCAL_HOST
+    port: Annotated[int, Option()] = 8000
+    speed: Annotated[float, Option(metavar="F")] = 1.0
+    text: Annotated[str, Option(metavar="echo|story|FILE")] = ECHO

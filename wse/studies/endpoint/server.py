@@ -106,11 +106,10 @@ def _check_pace(speed: float, round_s: float) -> None:
     """
     rounds_per_s = speed / round_s
     if rounds_per_s > MAX_ROUNDS_PER_S:
-        message = (
+        raise BadInput(
             f"--speed {speed:g}: a user would get {rounds_per_s:,.0f} tokens/s, but at most {MAX_ROUNDS_PER_S:,} can "
             f"be simulated and sent; give at most {MAX_ROUNDS_PER_S * round_s:.2g}"
         )
-        raise BadInput(message)
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -45,6 +45,7 @@ class Service:
     Attributes:
         model: Name of the model.
         context: Maximum total number of tokens of a prompt and its answer.
+        metrics: Counts and durations of all requests so far.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Service:
         self.model, self.context = model, context
         self._live, self._speed = live, speed
         self._texts = None if texts is None else cycle(texts)
-        self._metrics = Metrics(model, live)
+        self.metrics = Metrics(model, live)
         self._machine: PacedMachine | None = None
 
     @property
@@ -107,7 +108,7 @@ class Service:
         if self._live.backlog >= MAX_BACKLOG:
             message = f"{MAX_BACKLOG:,} requests wait for a batch slot; try again when some answers are complete"
             raise ApiError(TOO_MANY_REQUESTS, message, code="rate_limit_exceeded")
-        text = answer_text(answer_texts, limit, ignore_end=body.ignore_eos, stop_texts=body.stop_texts)
+        text = answer_text(answer_texts, limit, ignore_end=body.ignore_eos, stop_texts=body.stop or [])
         if self._machine is None:
             self._machine = PacedMachine(self._live, self._speed, clock)
         block_tokens = self._live.prefix_block_tokens
@@ -128,8 +129,4 @@ class Service:
         assert self._machine is not None
         reason = request.text.finish_reason if request.answer.is_complete else ABORT
         self._machine.cancel(request.answer)
-        self._metrics.add(request.answer, request.prompt_tokens, reason)
-
-    def metrics_text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
-        return self._metrics.text()
+        self.metrics.add(request.answer, request.prompt_tokens, reason)

@@ -12,12 +12,9 @@ from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.live_replicas import LiveReplicas
 from wse.studies.endpoint.request import EndpointRequest
 from wse.studies.options.option import replace_options
-from wse.studies.serve_sim.machines.machine import check_room, max_users_of
+from wse.studies.serve_sim.machines.service_machines import compile_service
 from wse.studies.serve_sim.options import LEAST_LOADED
-from wse.studies.serve_sim.prefill_machine import prefill_errors
 from wse.studies.serve_sim.prepare import prepare_serve
-from wse.studies.serve_sim.simulators import continuous_arguments
-from wse.studies.serve_sim.study import random_drafts, serving_machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +49,17 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
     service, replicas = request.service, request.replicas
     prepared_serve = prepare_serve(replace_options(service, requests=1, prefix_tokens=0))
     workload = prepared_serve.workload
-    decode = serving_machine(prepared_serve, prepared_serve.decode)
-    with prefill_errors(service):
-        prefill = None if prepared_serve.prefill is None else serving_machine(prepared_serve, prepared_serve.prefill)
-    longest_request = replace(
-        workload, prompt_tokens=np.array([prepared_serve.context - 1]), new_tokens=np.ones(1, np.int64)
+    one_token = np.ones(1, np.int64)
+    machines = compile_service(
+        prepared_serve,
+        longest_requests=replace(workload, prompt_tokens=np.array([prepared_serve.context - 1]), new_tokens=one_token),
+        shortest_requests=replace(workload, prompt_tokens=one_token, new_tokens=one_token),
     )
-    check_room(longest_request, decode.costs)
-    shortest_requests = replace(workload, prompt_tokens=np.ones(1, np.int64), new_tokens=np.ones(1, np.int64))
-    max_users = max_users_of(service.batches.max_users, shortest_requests, decode.costs, shares_prefixes=False)
-    drafts = random_drafts(prepared_serve, decode)
-    arguments = continuous_arguments(prepared_serve, decode, prefill, max_users, drafts)
-    machines = [LiveMachine(workload, **arguments | {"drafts": _own_drafts(drafts, n)}) for n in range(replicas)]
+    drafts, arguments, decode = machines.drafts, machines.continuous_arguments(), machines.decode
+    live_machines = [LiveMachine(workload, **arguments | {"drafts": _own_drafts(drafts, n)}) for n in range(replicas)]
     systems = decode.result.systems_of(replicas)
     return PreparedEndpoint(
-        live=LiveReplicas(machines, least_loaded=service.batches.dispatch == LEAST_LOADED),
+        live=LiveReplicas(live_machines, least_loaded=service.batches.dispatch == LEAST_LOADED),
         model=decode.model.name,
         context=prepared_serve.context,
         systems=systems if replicas == 1 else f"{systems} ({plural(replicas, 'replica')})",

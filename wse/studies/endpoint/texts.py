@@ -23,6 +23,17 @@ TOKEN_CHARACTERS: Final = 4
 LENGTH, STOP = "length", "stop"
 """Reasons why an answer ends: it has the requested number of tokens, or the text is complete."""
 
+MODEL: Final = "story"
+OPENINGS: Final = (
+    "Once upon a time, there was a little fox",
+    "One day, a girl named Lily",
+    "Tom and his dog",
+    "There was a little boat",
+    "Mia had a red ball",
+    "The old man and the bird",
+)
+"""Prompts of the model, which are also the first words of the stories."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerText:
@@ -63,8 +74,9 @@ def read_texts(name: str) -> list[list[str]] | None:
     """Return the texts of the option ``--text``, each as a list of tokens.
 
     Args:
-        name: ``echo``, ``story`` for several stories by the bundled model, or the path of a text
-            file.
+        name: ``echo``, ``story`` for a story by the bundled model for each of `OPENINGS`, or the
+            path of a text file. A story ends when the model generates an end token, or after the
+            default number of tokens of ``wse run``.
 
     Returns:
         The texts; None for ``echo``, with which answers repeat the prompt.
@@ -75,9 +87,9 @@ def read_texts(name: str) -> list[list[str]] | None:
     if name == ECHO:
         return None
     if name == STORY:
-        from wse.studies.endpoint.texts import written_stories  # slow to load, as it executes a model
-
-        return [token_texts(story) for story in written_stories()]
+        # One batch on an emulated wafer, which takes a few seconds. The model has a tokenizer, so a text is there.
+        result = run(make_request(RunRequest, model=MODEL, prompt=OPENINGS, trace=None))
+        return [token_texts(answer.text or "") for answer in result.users]
     choices = f"give a text file, {STORY} or {ECHO}"
     try:
         text = Path(name).read_text("utf-8")
@@ -116,25 +128,3 @@ def answer_text(
         if position >= stop_end:
             break
     return AnswerText(pieces=stopped_pieces, finish_reason=STOP)
-
-
-MODEL: Final = "story"
-OPENINGS: Final = (
-    "Once upon a time, there was a little fox",
-    "One day, a girl named Lily",
-    "Tom and his dog",
-    "There was a little boat",
-    "Mia had a red ball",
-    "The old man and the bird",
-)
-"""Prompts of the model, which are also the first words of the stories."""
-
-
-def written_stories() -> list[str]:
-    """Run the bundled model on an emulated wafer, and return a story for each of `OPENINGS`.
-
-    All stories are generated in one batch, which takes a few seconds. Each ends when the model
-    generates an end token, or after the default number of tokens of ``wse run``.
-    """
-    result = run(make_request(RunRequest, model=MODEL, prompt=OPENINGS, trace=None))
-    return [answer.text or "" for answer in result.users]  # the model has a tokenizer, so a text is there

@@ -15,7 +15,6 @@ from wse.serving.goal import LATENCY, OBJECTIVES, Goal
 from wse.serving.network import Network, load_network
 from wse.serving.prices import WAFER, unused_prices_note, wafer_price
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.amounts import check_counts
 from wse.studies.options.basis import (
     PreparedPlacement,
     check_context,
@@ -27,6 +26,7 @@ from wse.studies.options.basis import (
 from wse.studies.options.drafts.acceptance import DraftAcceptance, read_acceptance
 from wse.studies.options.drafts.draft import PLACES, SAME, check_vocabulary
 from wse.studies.options.listed_regions import check_listed
+from wse.studies.options.option import check_counts
 from wse.studies.options.routing import read_routing
 from wse.studies.options.serving import LENGTH
 from wse.studies.options.settings import with_settings

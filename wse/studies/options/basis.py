@@ -260,8 +260,7 @@ def _accumulator(name: str | None, dtype: str) -> str:
     if name not in ACCUMULATORS:
         raise UnknownName("accumulator type", name, ACCUMULATORS)
     if name == "float16" and dtype != "float16":
-        message = (
+        raise BadInput(
             f"--accumulate float16: the hardware accumulates {dtype} in float32; leave it out, or use --dtype float16"
         )
-        raise BadInput(message)
     return name

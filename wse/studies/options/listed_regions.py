@@ -41,45 +41,39 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
         raise BadInput(message)
     if last.wafer + 1 != options.wafers:
         wafers = last.wafer + 1
-        message = (
+        raise BadInput(
             f"{file}: its regions are on {plural(wafers, 'wafer')}, not on --wafers {options.wafers}; "
             f"give --wafers {wafers}, or regions on every wafer and on no other"
         )
-        raise BadInput(message)
     mesh = transposed_wafer(wafer) if options.listed_transposed else wafer
     for index, (_, rect, *_) in enumerate(regions):
         row, col = rect.row + rect.rows, rect.col + rect.cols
         if row > mesh.mesh_rows or col > mesh.mesh_cols:
             pe_description = ("live " if live else "") + "PEs" + (", transposed," if options.listed_transposed else "")
-            message = (
+            raise BadInput(
                 f"{file}: region {index} has rows {rect.row} to {row - 1} and columns {rect.col} to {col - 1}, beyond "
                 f"the {mesh.mesh_rows}x{mesh.mesh_cols} {pe_description} of {wafer.name}; "
                 "move it, make it smaller, or give a larger mesh"
             )
-            raise BadInput(message)
     for index, region in enumerate(regions):
         if region.first_part > 1 and spec.has_post_norms(spec.layers[region.first_layer]):
-            message = (
+            raise BadInput(
                 f"{file}: region {index}: parts = [{region.first_part}, {region.last_part - 1}]: the output of "
                 f"a feed-forward block of {spec.name} is normalised as a whole; begin with part 0 or 1"
             )
-            raise BadInput(message)
     if last.last_layer == spec.layer_count and last.last_part < LAYER_PARTS:
-        message = (
+        raise BadInput(
             f"{file}: region {len(regions) - 1}: ends with part {last.last_part - 1} of the last layer, layer "
             f"{last.last_layer - 1}; let parts end with {LAYER_PARTS - 1}, or list a region with the remaining parts"
         )
-        raise BadInput(message)
     if last.last_layer != spec.layer_count:
         layers = plural(spec.layer_count, "layer")
-        message = (
+        raise BadInput(
             f"{file}: its regions end with layer {last.last_layer - 1}, and {spec.name} has {layers}: "
             f"give the last one layers up to {spec.layer_count - 1}"
         )
-        raise BadInput(message)
     if spec.tied_embedding and len(regions) > 1 and last.first_layer == last.last_layer:
-        message = (
+        raise BadInput(
             f"{file}: region {len(regions) - 1}: layers = []: the head of {spec.name} shares the table of the "
             "embedding, which the first region stores; leave the last region out"
         )
-        raise BadInput(message)

@@ -135,11 +135,10 @@ def _regions(path: Path, file_entries: object) -> tuple[ListedRegion, ...]:
     for (i, a), (j, b) in combinations(enumerate(regions), 2):
         rows, cols = _common(a.rect.row, a.rect.rows, b.rect.row, b.rect.rows), _common(*a.rect[1::2], *b.rect[1::2])
         if a.wafer == b.wafer and rows and cols:
-            message = (
+            raise BadMapping(
                 f"{path}: regions {i} and {j} overlap in rows {rows[0]} to {rows[-1]} and columns {cols[0]} to "
                 f"{cols[-1]} of wafer {a.wafer}; a PE is in one region: move one of them or make it smaller"
             )
-            raise BadMapping(message)
     return tuple(regions)
 
 
@@ -172,10 +171,9 @@ def _region(path: Path, index: int, file_entry: object) -> ListedRegion:
         raise BadMapping(f"{place}: {key or 'region'} = {short_repr(fault['input'])}: give {allowed_values}") from error
     layers = region.layers
     if layers and (len(layers) != 2 or layers[0] > layers[1]):
-        message = (
+        raise BadMapping(
             f"{path}: region {index}: layers = {short_repr(layers)}: give the first and the last layer, such as [0, 3]"
         )
-        raise BadMapping(message)
     first, last = (layers[0], layers[1] + 1) if layers else (-1, -1)
     parts, is_single_layer = region.parts, last == first + 1
     ill_formed = len(parts) != 2 or max(parts) >= LAYER_PARTS or (is_single_layer and parts[0] > parts[1])
@@ -214,17 +212,15 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
         regions[-1] = region._replace(first_layer=layer, last_layer=layer)
     elif region.first_layer != layer:
         fault = "is in a region before it" if region.first_layer < layer else f"comes after layer {layer}, not held yet"
-        message = (
+        raise BadMapping(
             f"{place}: layers = [{region.first_layer}, {region.last_layer - 1}]: layer {region.first_layer} {fault}; "
             f"list regions in the order of layers, each layer once: {layer} is next"
         )
-        raise BadMapping(message)
     elif region.first_part != part:
-        message = (
+        raise BadMapping(
             f"{place}: begins with part {region.first_part} of layer {layer}, where part {part} is next; "
             f"give parts = [{part}, {region.last_part - 1}]"
         )
-        raise BadMapping(message)
 
 
 def _common(first: int, count: int, other_first: int, other_count: int) -> range:

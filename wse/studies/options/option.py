@@ -5,27 +5,33 @@ A request is a frozen dataclass whose fields are annotated::
     batch: Annotated[int, Option(doc="Users per pass.", metavar="N")] = 1
 
 The field's name, type, default and `Option` determine the option of the command line with its help
-text, the axis of a sweep, and the entry in the reference. In Python, the field is a keyword
-argument of the same name. Modules that define requests import nothing slow, because ``wse --help``
-imports all of them.
+text, the axis of a sweep, and the entry in the reference. The help text is ``doc`` or, if this is
+empty, the description of the field under ``Attributes:`` in the docstring of its class. In Python,
+the field is a keyword argument of the same name. Modules that define requests import nothing slow,
+because ``wse --help`` imports all of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from wse.errors import BadInput
 from wse.files import path_exists
-from wse.hardware.quantity import COUNT, TOKEN, is_time
+from wse.hardware.quantity import COUNT, TOKEN, has_unit, is_time, read_quantity, whole_number
 from wse.known_names import known_name
 from wse.option import Option, Panel
-from wse.studies.options.amounts import read_amount, read_count
 
 R = TypeVar("R")
+
+_ATTRIBUTE: Final = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+"""Name and description of an attribute in a docstring."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +122,7 @@ class RequestField:
         return text
 
 
-def request_field(name: str, hint: Any, default: Any, panel: Panel = "") -> RequestField | None:
+def request_field(name: str, hint: Any, default: Any, panel: Panel = "", doc: str = "") -> RequestField | None:
     """Return the option that a field with the annotation ``Annotated[TYPE, Option(...)]`` defines.
 
     Args:
@@ -124,6 +130,7 @@ def request_field(name: str, hint: Any, default: Any, panel: Panel = "") -> Requ
         hint: Annotation of the field or parameter.
         default: Default of the field or parameter.
         panel: Panel of options that state none.
+        doc: Help text of options that state none.
 
     Returns:
         The option, or None if the annotation contains no `Option`.
@@ -133,7 +140,8 @@ def request_field(name: str, hint: Any, default: Any, panel: Panel = "") -> Requ
         return None
     value_type = get_args(hint)[0]
     types = [part for part in union_parts(value_type) if part is not NoneType]
-    option = replace(option, panel=option.panel or panel, metavar=option.metavar or _metavar(types[0], option))
+    metavar = option.metavar or _metavar(types[0], option)
+    option = replace(option, doc=option.doc or doc, panel=option.panel or panel, metavar=metavar)
     return RequestField(name=name, hint=value_type, type=types[0], default=default, option=option)
 
 
@@ -168,7 +176,8 @@ def options_of(request: type) -> dict[str, RequestField]:
     Returns:
         Descriptions of the options in the order of the fields, keyed by the name of the field.
     """
-    hints = get_type_hints(request, include_extras=True)
+    hints, docs = get_type_hints(request, include_extras=True), attribute_docs(request)
+    panel: Panel = getattr(request, "PANEL", "")
     options: dict[str, RequestField] = {}
     for field in dataclasses.fields(request):
         hint = hints[field.name]
@@ -180,9 +189,23 @@ def options_of(request: type) -> dict[str, RequestField]:
                 for n, f in group_options.items()
                 if n not in nested.without
             }
-        elif (described := request_field(field.name, hint, field.default, getattr(request, "PANEL", ""))) is not None:
-            options[field.name] = described
+        else:
+            described = request_field(field.name, hint, field.default, panel, docs.get(field.name, ""))
+            options |= {} if described is None else {field.name: described}
     return options
+
+
+def attribute_docs(kind: type) -> dict[str, str]:
+    """Return the descriptions of attributes in the docstrings of a class and its base classes.
+
+    Returns:
+        The texts of the sections ``Attributes:`` without line breaks, keyed by attribute.
+    """
+    docs: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        section = inspect.cleandoc(base.__doc__ or "").partition("\nAttributes:\n")[2].partition("\n\n")[0]
+        docs |= {name: " ".join(text.split()) for name, text in _ATTRIBUTE.findall(section)}
+    return docs
 
 
 def make_request(request: type[R], **values: Any) -> R:
@@ -244,3 +267,69 @@ def group_path(request: type, name: str) -> tuple[str, ...]:
             with suppress(KeyError):
                 return (field, *group_path(get_args(hint)[0], name))
     raise KeyError(name)
+
+
+_EXAMPLES: Final = {
+    "s": "200ms or 0.2s",
+    "µs": "5us or 500ns",
+    "GB/s": "150GB/s or 2.4TB/s",
+    "GB": "512GB or 4TB",
+    COUNT: "8 or 10k",
+    "": "0.8 or 10k",
+    TOKEN: "4096 or 128k",
+}
+"""Example values for error messages, by the unit of an option; "" is a number without a unit."""
+
+
+def read_count(flag: str, text: str, unit: str, *, none_word: str) -> int:
+    """Convert the text of an option, such as ``--new-tokens 4k``, to a whole number.
+
+    Args:
+        flag: Name of the option, for messages.
+        text: Text to convert.
+        unit: `TOKEN` for a number of tokens, in which k is 1,024, or `COUNT` for any other number,
+            in which k is 1,000.
+        none_word: Word that the option accepts instead of a number, for messages; empty if there
+            is none.
+
+    Raises:
+        BadInput: The string is not a whole number.
+    """
+    number = whole_number(text, unit)
+    if number is None:
+        tokens, other_word = " of tokens" * (unit == TOKEN), f", or {none_word}" if none_word else ""
+        raise BadInput(f"{flag} {text!r}: give a whole number{tokens}, such as {_EXAMPLES[unit]}{other_word}")
+    return number
+
+
+def read_amount(flag: str, text: str, unit: str) -> float:
+    """Convert the text of an option, such as ``--ttft 200ms`` or ``--rate 1k``, to a number.
+
+    Args:
+        flag: Name of the option, for messages.
+        text: Text to convert.
+        unit: Unit of the result.
+
+    Raises:
+        BadInput: The string is not a number with a suitable unit, or is a time without a unit. A
+            unit is required because a user who writes ``--ttft 200`` may mean milliseconds.
+    """
+    number = read_quantity(text, unit)
+    if number is None:
+        with_unit = " with its unit" if unit else ""
+        raise BadInput(f"{flag} {text!r}: give a number{with_unit}, such as {_EXAMPLES[unit]}")
+    if is_time(unit) and not has_unit(text):
+        raise BadInput(f"{flag} {text!r}: give a unit, such as {_EXAMPLES[unit]}")
+    return float(number)
+
+
+def check_counts(**counts: int | None) -> None:
+    """Raise BadInput if the value of an option is below 1.
+
+    Args:
+        counts: Values, keyed by the long name of the option with underscores. None means that the
+            option is not given, and is always allowed.
+    """
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise BadInput(f"--{name.replace('_', '-')} {value}: give a number of at least 1")

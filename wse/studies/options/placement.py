@@ -19,35 +19,22 @@ class TypeOptions:
     """Options for the element types used to compute a model, such as float16 or int8.
 
     None means that the default depends on the model.
+
+    Attributes:
+        dtype: Element type of weights: float32, float16 or bfloat16; or, for linear layers, int8 or
+            fp8 (e4m3) with a scale per output, int4 with a scale per 32 inputs, or mxfp4 (e2m1)
+            with a power of two per 32 inputs. FP8, MXFP4 and INT4 checkpoints keep their own
+            scales. Default: the type of the published weights.
+        activations: Element type of activations, KV caches and all other data except quantised
+            weights: float32, float16 or bfloat16. Default: the model's own.
+        accumulate: Element type of sums: float32 (default), or float16 with --dtype float16.
     """
 
     PANEL: ClassVar[Panel] = "Model"
 
-    dtype: Annotated[
-        str | None,
-        Option(
-            doc="Element type of weights: float32, float16 or bfloat16; or, for linear layers, int8 or fp8 (e4m3) with "
-            "a scale per output, int4 with a scale per 32 inputs, or mxfp4 (e2m1) with a power of two per 32 inputs. "
-            "FP8, MXFP4 and INT4 checkpoints keep their own scales. Default: the type of the published weights.",
-            metavar="TYPE",
-            known_values=(*DTYPES, *CODINGS),
-        ),
-    ] = None
-    activations: Annotated[
-        str | None,
-        Option(
-            doc="Element type of activations, KV caches and all other data except quantised weights: float32, float16 "
-            "or bfloat16. Default: the model's own.",
-            metavar="TYPE",
-            known_values=DTYPES,
-        ),
-    ] = None
-    accumulate: Annotated[
-        str | None,
-        Option(
-            doc="Element type of sums: float32 (default), or float16 with --dtype float16.", metavar="float32|float16"
-        ),
-    ] = None
+    dtype: Annotated[str | None, Option(metavar="TYPE", known_values=(*DTYPES, *CODINGS))] = None
+    activations: Annotated[str | None, Option(metavar="TYPE", known_values=DTYPES)] = None
+    accumulate: Annotated[str | None, Option(metavar="float32|float16")] = None
 
 
 DEFAULT_EXPERTS: Final = "auto"
@@ -72,41 +59,25 @@ class LayoutOptions:
 
     They set the size of PE regions, the placement of experts, the order of steps in a layer, and
     the all-reduce pattern.
+
+    Attributes:
+        region: Size of a region in PEs. Default: chosen by the mapping.
+        place_experts: Divide experts over groups of columns so that the experts that tokens select
+            are on different groups, by the selections in a trace of `wse run` or a CSV file with
+            the columns token,layer,experts. Default: by index.
+        schedule: Run the steps of a layer as in the released research decode (baseline), with every
+            rewrite that saves cycles (optimized), or with named rewrites, separated by commas.
+        all_reduce: Pattern of all-reduces over lines of PEs: a reduce or all-reduce of `wse
+            pattern`, or your own as FILE.py:NAME. Default: K-trees, fitted to the number of words.
     """
 
     PANEL: ClassVar[Panel] = "Wafer and mapping"
 
-    region: Annotated[
-        str | None,
-        Option(doc="Size of a region in PEs. Default: chosen by the mapping.", metavar="ROWSxCOLS"),
-    ] = None
+    region: Annotated[str | None, Option(metavar="ROWSxCOLS")] = None
     experts: ExpertPlacement = DEFAULT_EXPERTS
-    place_experts: Annotated[
-        str | Path | None,
-        Option(
-            doc="Divide experts over groups of columns so that the experts that tokens select are on different groups, "
-            "by the selections in a trace of `wse run` or a CSV file with the columns token,layer,experts. Default: by "
-            "index.",
-            metavar="FILE",
-        ),
-    ] = None
-    schedule: Annotated[
-        str,
-        Option(
-            doc="Run the steps of a layer as in the released research decode (baseline), with every rewrite that saves "
-            "cycles (optimized), or with named rewrites, separated by commas.",
-            metavar="baseline|optimized|REWRITES",
-        ),
-    ] = DEFAULT_SCHEDULE
-    all_reduce: Annotated[
-        str | None,
-        Option(
-            doc="Pattern of all-reduces over lines of PEs: a reduce or all-reduce of `wse pattern`, or your own as "
-            "FILE.py:NAME. Default: K-trees, fitted to the number of words.",
-            metavar="PATTERN",
-            known_values=known_names.patterns,
-        ),
-    ] = None
+    place_experts: Annotated[str | Path | None, Option(metavar="FILE")] = None
+    schedule: Annotated[str, Option(metavar="baseline|optimized|REWRITES")] = DEFAULT_SCHEDULE
+    all_reduce: Annotated[str | None, Option(metavar="PATTERN", known_values=known_names.patterns)] = None
 
 
 Values = tuple[tuple[str, float], ...]
@@ -167,32 +138,24 @@ class MachineOptions:
             ``wafer_values``, unless these already contain others.
         settings: Values of ``--set``. When a request is prepared, they are converted to
             ``wafer_values`` and ``software_values``.
+        mesh: Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for `run`, the
+            smallest square on which the model fits, or the mesh of the listed regions.
+        defects: Dead PEs and links: a CSV file that lists them, or the probability that a PE is
+            dead, such as 1e-4.
+        defects_seed: Random seed that selects the dead PEs.
     """
 
     PANEL: ClassVar[Panel] = "Wafer and mapping"
 
     wafer: WaferName = DEFAULT_WAFER
-    mesh: Annotated[
-        str | None,
-        Option(
-            doc="Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for `run`, the smallest square on "
-            "which the model fits, or the mesh of the listed regions.",
-            metavar="ROWSxCOLS",
-        ),
-    ] = None
+    mesh: Annotated[str | None, Option(metavar="ROWSxCOLS")] = None
     software: SoftwareName = DEFAULT_SOFTWARE
     link: LinkName = VENDOR_LINK
     settings: MachineSettings = ()
     wafer_values: Values = ()
     software_values: Values = ()
-    defects: Annotated[
-        str | Path | None,
-        Option(
-            doc="Dead PEs and links: a CSV file that lists them, or the probability that a PE is dead, such as 1e-4.",
-            metavar="FILE|RATE",
-        ),
-    ] = None
-    defects_seed: Annotated[int, Option(doc="Random seed that selects the dead PEs.")] = 0
+    defects: Annotated[str | Path | None, Option(metavar="FILE|RATE")] = None
+    defects_seed: Annotated[int, Option()] = 0
 
 
 DEFAULT_MAPPING: Final = "auto"
@@ -222,31 +185,21 @@ class PlacementRequest:
     """Options for a model and its placement on wafers, shared by all commands that place models.
 
     None means that the default depends on the model.
+
+    Attributes:
+        model: A Hugging Face model folder, a GGUF file, a config.json, a name of `wse models`, or
+            ORG/NAME[@REVISION] of a repository on the Hugging Face hub.
+        context: Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt
+            + new tokens; for a file of requests, the longest one. The number of users that fit is
+            computed for KV caches of prompt + new tokens.
     """
 
     model: Annotated[
         str | Path,
-        Option(
-            doc="A Hugging Face model folder, a GGUF file, a config.json, a name of `wse models`, or "
-            "ORG/NAME[@REVISION] of a repository on the Hugging Face hub.",
-            panel="Model",
-            metavar="MODEL",
-            known_values=known_names.models,
-            positional=True,
-            required=True,
-        ),
+        Option(panel="Model", metavar="MODEL", known_values=known_names.models, positional=True, required=True),
     ] = "story"
     types: Annotated[TypeOptions, OptionsOf()] = field(default_factory=TypeOptions)
-    context: Annotated[
-        int | None,
-        Option(
-            doc="Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt + new tokens; "
-            "for a file of requests, the longest one. The number of users that fit is computed for KV caches of "
-            "prompt + new tokens.",
-            panel="Model",
-            unit=TOKEN,
-        ),
-    ] = None
+    context: Annotated[int | None, Option(panel="Model", unit=TOKEN)] = None
     machine: Annotated[MachineOptions, OptionsOf()] = field(default_factory=MachineOptions)
     wafers: WaferCount = None
     mapping: MappingName = DEFAULT_MAPPING

@@ -108,10 +108,9 @@ def _exponent(text: str) -> float:
     except ValueError:
         exponent = -1.0
     if not 0 <= exponent <= MAX_EXPONENT:
-        message = (
+        raise BadInput(
             f"--routing {text[:80]}: the exponent is not a number from 0 to {MAX_EXPONENT}; give one, such as zipf:1"
         )
-        raise BadInput(message)
     return exponent
 
 
@@ -144,10 +143,9 @@ def _csv_selections(path: str) -> _Selections:
             if not row:
                 continue
             if len(row) != len(header):
-                message = (
+                raise BadInput(
                     f"{path}, line {rows.line_num}: {len(row)} values under {len(header)} columns; give one for each"
                 )
-                raise BadInput(message)
             token, layer, experts = (row[place] for place in places)
             for expert in experts.split():
                 for column, text in zip(values, (token, layer, expert), strict=True):
@@ -186,11 +184,10 @@ def _trace_selections(path: str, active: int) -> _Selections:
     except TraceError as error:
         raise BadInput(str(error)) from error
     if selections is None:
-        message = (
+        raise BadInput(
             f"{path}: the trace has no selected experts of single tokens; run a model with experts and "
             "--record 'activations=layers.*.router'"
         )
-        raise BadInput(message)
     return selections
 
 

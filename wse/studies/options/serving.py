@@ -33,36 +33,26 @@ Objective = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """Options for the lengths of a request in tokens: its prompt and its answer."""
+    """Options for the lengths of a request in tokens: its prompt and its answer.
+
+    Attributes:
+        workload_name: Typical service, which sets the lengths of requests; for serve-sim also their
+            spread, shared prefixes and the users' pauses. Other options override it. Sources:
+            wse/data/workloads.toml.
+        prompt_len: Tokens of each user's prompt, such as 4k (4,096). Default: that of --workload,
+            or 1,024, or fewer if the model supports only fewer.
+        new_tokens: Tokens generated for each user, such as 1k (1,024). Default: that of --workload,
+            or 1,024, or fewer if the model supports only fewer.
+    """
 
     PANEL: ClassVar[Panel] = "Prompt"
 
     workload_name: Annotated[
         str | None,
-        Option(
-            doc="Typical service, which sets the lengths of requests; for serve-sim also their spread, shared "
-            "prefixes and the users' pauses. Other options override it. Sources: wse/data/workloads.toml.",
-            metavar="chat|summarize|rag|coding-agent|voice",
-            known_values=known_names.workloads,
-            flag="--workload",
-        ),
+        Option(metavar="chat|summarize|rag|coding-agent|voice", known_values=known_names.workloads, flag="--workload"),
     ] = None
-    prompt_len: Annotated[
-        int | None,
-        Option(
-            doc="Tokens of each user's prompt, such as 4k (4,096). Default: that of --workload, or 1,024, or fewer if "
-            "the model supports only fewer.",
-            unit=TOKEN,
-        ),
-    ] = None
-    new_tokens: Annotated[
-        int | None,
-        Option(
-            doc="Tokens generated for each user, such as 1k (1,024). Default: that of --workload, or 1,024, or fewer "
-            "if the model supports only fewer.",
-            unit=TOKEN,
-        ),
-    ] = None
+    prompt_len: Annotated[int | None, Option(unit=TOKEN)] = None
+    new_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
 
     @property
     def named_workload(self) -> NamedWorkload | None:
@@ -115,91 +105,62 @@ class WorkloadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """Options for serving: users, the objective of the layout, and how tokens select experts."""
+    """Options for serving: users, the objective of the layout, and how tokens select experts.
+
+    Attributes:
+        batch: Users whose tokens go through the stages in one pass. Default: 1; with --users or
+            --objective, the number that serves them best.
+        users: Concurrent users, each with one request in progress; in serve-sim, they may pause
+            between requests. Default: the users of one pass (--batch); with --objective throughput
+            or cost, the smallest number that reaches the highest throughput.
+        routing: How tokens select experts: over all experts as evenly as possible (even), or at
+            random with a popularity that falls as rank to the power of -S (zipf:S), or as recorded
+            in a trace of `wse run` or a CSV file with the columns token,layer,experts.
+    """
 
     PANEL: ClassVar[Panel] = "Serving"
 
-    batch: Annotated[
-        int | None,
-        Option(
-            doc="Users whose tokens go through the stages in one pass. Default: 1; with --users or --objective, the "
-            "number that serves them best."
-        ),
-    ] = None
-    users: Annotated[
-        int | None,
-        Option(
-            doc="Concurrent users, each with one request in progress; in serve-sim, they may pause between requests. "
-            "Default: the users of one pass (--batch); with --objective throughput or cost, the smallest number that "
-            "reaches the highest throughput."
-        ),
-    ] = None
+    batch: Annotated[int | None, Option()] = None
+    users: Annotated[int | None, Option()] = None
     objective: Objective = None
-    routing: Annotated[
-        str,
-        Option(
-            doc="How tokens select experts: over all experts as evenly as possible (even), or at random with a "
-            "popularity that falls as rank to the power of -S (zipf:S), or as recorded in a trace of `wse run` or a "
-            "CSV file with the columns token,layer,experts.",
-            metavar="even|zipf:S|FILE",
-        ),
-    ] = "even"
+    routing: Annotated[str, Option(metavar="even|zipf:S|FILE")] = "even"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuOptions:
-    """Options for the number of GPUs, their serving software, and how they share a model."""
+    """Options for the number of GPUs, their serving software, and how they share a model.
+
+    Attributes:
+        gpus: Number of GPUs; auto: the smallest power of two whose memory can store the weights.
+            For compare, auto also tries its multiples by 2, 4, ..., up to the GPUs that NVLink
+            connects.
+        stack: Serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.
+        parallelism: Split all matrices over the GPUs (tensor, the default); or store each expert on
+            one GPU (experts); or in addition compute each user's attention on one GPU (data).
+    """
 
     PANEL: ClassVar[Panel] = "GPUs"
 
-    gpus: Annotated[
-        int | None,
-        Option(
-            doc="Number of GPUs; auto: the smallest power of two whose memory can store the weights. For compare, auto "
-            "also tries its multiples by 2, 4, ..., up to the GPUs that NVLink connects.",
-            none="auto",
-        ),
-    ] = None
-    stack: Annotated[
-        str | Path | None,
-        Option(
-            doc="Serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.",
-            metavar="NAME|FILE",
-            known_values=known_names.stacks,
-        ),
-    ] = None
-    parallelism: Annotated[
-        str | None,
-        Option(
-            doc="Split all matrices over the GPUs (tensor, the default); or store each expert on one GPU (experts); or "
-            "in addition compute each user's attention on one GPU (data).",
-            metavar="tensor|experts|data",
-        ),
-    ] = None
+    gpus: Annotated[int | None, Option(none="auto")] = None
+    stack: Annotated[str | Path | None, Option(metavar="NAME|FILE", known_values=known_names.stacks)] = None
+    parallelism: Annotated[str | None, Option(metavar="tensor|experts|data")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostOptions:
-    """Options for the power and prices of wafers and GPUs. None means the bundled values."""
+    """Options for the power and prices of wafers and GPUs. None means the bundled values.
+
+    Attributes:
+        economics: TOML file with powers and prices, in the format of wse/data/economics.toml. They
+            replace the bundled ones; those that the file does not state are kept.
+        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
+            price is exact: it has no range. It overrides --economics.
+    """
 
     PANEL: ClassVar[Panel] = "Output"
 
-    economics: Annotated[
-        str | Path | Mapping[str, Any] | None,
-        Option(
-            doc="TOML file with powers and prices, in the format of wse/data/economics.toml. They replace the bundled "
-            "ones; those that the file does not state are kept.",
-            metavar="FILE",
-        ),
-    ] = None
-    price: Annotated[
-        str | Mapping[str, float] | None,
-        Option(
-            doc="USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The price is exact: it "
-            "has no range. It overrides --economics.",
-            metavar="NAME=USD,...",
-        ),
-    ] = None
+    economics: Annotated[str | Path | Mapping[str, Any] | None, Option(metavar="FILE")] = None
+    price: Annotated[str | Mapping[str, float] | None, Option(metavar="NAME=USD,...")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,23 +168,14 @@ class DraftModelOptions:
     """Options for the source of draft tokens (speculative decoding) and the place where it runs.
 
     The default source is a draft head, which is an extra layer of the model.
+
+    Attributes:
+        draft_model: Model that drafts tokens. Default: a draft head of one layer.
+        draft_place: Run the draft model on free PEs of the model's wafers (same, the default), on
+            additional wafers (wafer), or on the host.
     """
 
     PANEL: ClassVar[Panel] = "Drafts"
 
-    draft_model: Annotated[
-        str | Path | None,
-        Option(
-            doc="Model that drafts tokens. Default: a draft head of one layer.",
-            metavar="MODEL",
-            known_values=known_names.models,
-        ),
-    ] = None
-    draft_place: Annotated[
-        str | None,
-        Option(
-            doc="Run the draft model on free PEs of the model's wafers (same, the default), on additional wafers "
-            "(wafer), or on the host.",
-            metavar="same|wafer|host",
-        ),
-    ] = None
+    draft_model: Annotated[str | Path | None, Option(metavar="MODEL", known_values=known_names.models)] = None
+    draft_place: Annotated[str | None, Option(metavar="same|wafer|host")] = None

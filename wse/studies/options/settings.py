@@ -72,11 +72,10 @@ class Setting:
         if numeric_fields(MACHINES[self.prefix])[self.key] is float:
             return product
         if abs(round(product) - product) > WHOLE_WITHIN * product:
-            message = (
+            raise BadInput(
                 f"{option}: {self.name} = {number:g} x {self.amount:g} is {product:g}, which is not a whole number; "
                 f"give a value, such as {self.name}={max(1, round(product))}"
             )
-            raise BadInput(message)
         return round(product)
 
 

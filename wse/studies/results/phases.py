@@ -84,7 +84,7 @@ def prefill_result(totals: PhaseTotals, prompt_tokens: int, clock_hz: float, ttf
         s=totals.cycles / clock_hz,
         ttft_s=ttft_s,
         tokens_per_s=prompt_tokens / ttft_s,
-        cycles_by=_by_cause(totals, 1),
+        cycles_by=cycles_by_cause(totals.by_cause),
     )
 
 
@@ -106,7 +106,7 @@ def decode_result(
         routing: How tokens are assumed to select experts. It is only stored in the result; None
             leaves it out.
     """
-    cycles_by = _by_cause(totals, totals.runs)
+    cycles_by = cycles_by_cause(totals.by_cause / totals.runs)
     cycles = sum(cycles_by.values())
     return DecodeResult(
         cycles_per_token=cycles,
@@ -116,19 +116,6 @@ def decode_result(
         cycles_by=cycles_by,
         routing=routing,
     )
-
-
-def _by_cause(totals: PhaseTotals, runs: int) -> CyclesBy:
-    """Return the mean cycles per chunk or pass, broken down by cause.
-
-    Args:
-        totals: Cycles summed over several prefill chunks or decode passes.
-        runs: Number of these chunks or passes.
-
-    Returns:
-        Mean cycles, keyed by cause, such as ``hops`` or ``compute``.
-    """
-    return cycles_by_cause(totals.by_cause / runs)
 
 
 def cycles_by_cause(values: F64) -> CyclesBy:
@@ -237,10 +224,9 @@ def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
         wavelet_hops_per_token=totals.hops / totals.runs,
         busiest_link_words_per_token=(busiest[0].words if busiest else 0) / totals.runs,
         busiest_links=tuple(
-            BusyLink(
+            BusyLink.from_parts(
+                link,
                 wafer=link.plane // len(TOWARDS),
-                row=link.row,
-                col=link.col,
                 to=TOWARDS[link.plane % len(TOWARDS)],
                 words_per_token=link.words / totals.runs,
             )

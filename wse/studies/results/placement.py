@@ -173,8 +173,8 @@ def wafer_result(wafer: WaferSpec, replaced: Mapping[str, float] | None = None) 
 
 def system_result(program: Program) -> SystemResult:
     """Return how a compiled model is placed on wafers."""
-    return SystemResult(
-        wafers=program.wafers,
+    return SystemResult.from_parts(
+        program,
         regions=len(program.stages),
         used_rows=max(stage.rect.row + stage.rect.rows for stage in program.stages),
         used_cols=max(stage.rect.col + stage.rect.cols for stage in program.stages),
@@ -182,12 +182,10 @@ def system_result(program: Program) -> SystemResult:
         mapping=program.mapping_name,
         prefill=program.prefill_name,
         prefill_chunks=tuple(phase.tokens for phase in program.prefill),
-        padding_fraction=program.padding_fraction,
         cut_bytes_per_token=cut_bytes_per_token(program),
         element_bytes=ELEMENT_BYTES[program.element_type("act")],
         experts=_experts(program),
         stages=tuple(_stage(stage) for stage in program.stages),
-        context=program.context,
     )
 
 

@@ -76,15 +76,8 @@ def session_result(session: Session, digest: str, wall_s: float) -> RunResult:
     )
     if len(users) > 1:
         return result
-    (user,) = users
-    return replace(
-        result,
-        tokens=user.tokens,
-        prompt_tokens=user.prompt_tokens,
-        prompt_ids=user.prompt_ids,
-        text=user.text,
-        prompt_logits_last=user.prompt_logits_last,
-    )
+    fields_of_user = {name: value for name, value in vars(users[0]).items() if name != "ended"}
+    return replace(result, **fields_of_user)
 
 
 def _verification(session: Session) -> VerifiedResult | None:

@@ -35,12 +35,11 @@ def check_memory(prepared_run: PreparedRun, program: Program) -> None:
     remedy_text = (
         f"any of these would fit: {', '.join(remedies)}; or" if remedies else "nothing that was tried would fit:"
     )
-    message = (
+    raise InsufficientMemory(
         f"{program.model_name} as {program.weight_type}: the SRAM of {count(pes)} emulated PEs needs "
         f"{in_bytes(run_bytes)} of this machine's memory, but {in_bytes(free)} are free; {remedy_text} "
         "free some memory, or use a machine with more"
     )
-    raise InsufficientMemory(message)
 
 
 def _remedies(prepared_run: PreparedRun, free_memory: int) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final
 
 from wse.backends.execute.host_tokens.sampling import Sampling
 from wse.backends.execute.weight_storage.tiles import Source
@@ -17,11 +17,11 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.reports.terminal import plural
-from wse.studies.options.amounts import check_counts
 from wse.studies.options.basis import PreparedPlacement, check_context, check_pass, load_basis, placement_options
 from wse.studies.options.drafts.draft import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
 from wse.studies.options.engine import RAY
 from wse.studies.options.listed_regions import check_listed, mesh_of_listed
+from wse.studies.options.option import check_counts
 from wse.studies.options.settings import with_settings
 from wse.studies.run.prompts import end_ids, prompt_ids, prompts_of
 from wse.studies.run.request import RunRequest
@@ -126,21 +126,19 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
         check_pass(verify_tokens, context, max(map(len, prompts)))
     draft_option = f"--verify-tokens {verify_tokens}" if draft is None else f"--draft {draft}"
     if len(prompts) > 1 and has_draft(request):
-        message = (
+        raise BadInput(
             f"{draft_option}: drafts support a single prompt, but there are {len(prompts)}; "
             "give one, or --verify-tokens 1 for passes without drafts"
         )
-        raise BadInput(message)
     in_passes = has_draft(request) or verify_tokens is not None
     if in_passes and request.sampling.rule().on_host and (checkpoint is not None or request.engine == RAY):
         option = "--checkpoint" if checkpoint is not None else f"--engine {RAY}"
         message = f"{draft_option}: {option} does not allow sampling; leave out --temperature and --repetition-penalty"
         raise BadInput(message)
     if checkpoint is not None and has_draft(request) and draft_name(request) != NGRAM:
-        message = (
+        raise BadInput(
             f"{draft_option}: --checkpoint cannot store a draft model; give --draft {NGRAM}, or leave --checkpoint out"
         )
-        raise BadInput(message)
 
 
 def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str], Source]:
@@ -160,12 +158,11 @@ def weights_of(request: RunRequest, loaded_model: LoadedModel) -> Callable[[str]
         return RandomWeights(loaded_model.spec, weights_seed(request.weights)).rows
     if loaded_model.checkpoint is None:
         model = request.model
-        message = (
+        raise BadModel(
             f"{model}: has no weights to run; run it on random ones with --weights random:0, time it from its "
             f"configuration alone with wse estimate {model}, or give a GGUF file, or a folder with model.safetensors "
             "or its shards and their index"
         )
-        raise BadModel(message)
     return loaded_model.checkpoint.rows
 
 
@@ -177,11 +174,10 @@ def weights_seed(text: str) -> int:
     """
     seed = whole_number(text.partition(":")[2])
     if seed is None or not 0 <= seed <= LARGEST_SEED or text != f"random:{seed}":
-        message = (
+        raise BadInput(
             f"--weights {text!r}: give random:SEED with a whole number from 0 to {LARGEST_SEED:,}, such as random:7; "
             "weights of a model's own are in its folder or GGUF file"
         )
-        raise BadInput(message)
     return seed
 
 
@@ -201,11 +197,10 @@ def _lengths(request: RunRequest, spec: ModelSpec, prompt_tokens: int) -> tuple[
     room = limit - prompt_tokens
     min_tokens = request.inputs.new_tokens or 1
     if room < min_tokens:
-        message = (
+        raise BadInput(
             f"prompt of {plural(prompt_tokens, 'token')} plus {min_tokens} new: {prompt_tokens + min_tokens} is beyond "
             f"the context of {limit}; " + _room_remedy(room, prompt_tokens + min_tokens, spec.context_limit)
         )
-        raise BadInput(message)
     new_tokens = request.inputs.new_tokens or min(NEW_TOKENS, room)
     return request.context or prompt_tokens + new_tokens, new_tokens
 
@@ -246,24 +241,24 @@ def check_sampling(sampling: Sampling) -> None:
         BadInput: A value is out of range. Or ``top_k``, ``top_p`` or ``min_p`` is set although the
             temperature is 0, so that no sampling takes place.
     """
-    if not 0.0 <= sampling.temperature < LARGEST_FACTOR:
-        _refuse("temperature", sampling.temperature, "give 0 for greedy, or a positive number")
-    if sampling.top_k < 0:
-        _refuse("top-k", sampling.top_k, "give a number of at least 1, or 0 for no limit")
-    if not 0.0 < sampling.top_p <= 1.0:
-        _refuse("top-p", sampling.top_p, "give a number above 0, at most 1 (1: no limit)")
-    if not 0.0 <= sampling.min_p <= 1.0:
-        _refuse("min-p", sampling.min_p, "give a number from 0 (no limit) to 1")
-    if not 1 / LARGEST_FACTOR <= sampling.repetition_penalty <= LARGEST_FACTOR:
-        _refuse("repetition-penalty", sampling.repetition_penalty, "give a number above 0 (1: no penalty)")
-    if not 0 <= sampling.seed <= LARGEST_SEED:
-        _refuse("seed", sampling.seed, f"give a number from 0 to {LARGEST_SEED:,}")
-    if sampling.temperature == 0:
-        limits = (("top-k", sampling.top_k, 0), ("top-p", sampling.top_p, 1.0), ("min-p", sampling.min_p, 0.0))
-        for name, value, no_limit in limits:
-            if value != no_limit:
-                _refuse(name, value, "has no effect at temperature 0; give --temperature too, such as 0.8")
-
-
-def _refuse(name: str, value: float, remedy: str) -> NoReturn:
-    raise BadInput(f"--{name} {value}: {remedy}")
+    temperature, top_k, top_p, min_p = sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p
+    penalty, is_drawn = sampling.repetition_penalty, temperature != 0
+    no_effect = "has no effect at temperature 0; give --temperature too, such as 0.8"
+    for name, value, is_valid, remedy in (
+        ("temperature", temperature, 0.0 <= temperature < LARGEST_FACTOR, "give 0 for greedy, or a positive number"),
+        ("top-k", top_k, top_k >= 0, "give a number of at least 1, or 0 for no limit"),
+        ("top-p", top_p, 0.0 < top_p <= 1.0, "give a number above 0, at most 1 (1: no limit)"),
+        ("min-p", min_p, 0.0 <= min_p <= 1.0, "give a number from 0 (no limit) to 1"),
+        (
+            "repetition-penalty",
+            penalty,
+            1 / LARGEST_FACTOR <= penalty <= LARGEST_FACTOR,
+            "give a number above 0 (1: no penalty)",
+        ),
+        ("seed", sampling.seed, 0 <= sampling.seed <= LARGEST_SEED, f"give a number from 0 to {LARGEST_SEED:,}"),
+        ("top-k", top_k, is_drawn or top_k == 0, no_effect),
+        ("top-p", top_p, is_drawn or top_p == 1, no_effect),
+        ("min-p", min_p, is_drawn or min_p == 0, no_effect),
+    ):
+        if not is_valid:
+            raise BadInput(f"--{name} {value}: {remedy}")

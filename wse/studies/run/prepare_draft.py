@@ -56,11 +56,10 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
     check_vocabulary(f"--draft {name}", draft_model, target.loaded, REMEDY)
     context = target.options.context
     if draft_model.spec.context_limit < context:
-        message = (
+        raise BadInput(
             f"--draft {name}: supports a context of at most {draft_model.spec.context_limit:,} tokens, but the run has "
             f"{context:,}; give a shorter --context"
         )
-        raise BadInput(message)
     mesh = request.drafts.draft_mesh or _default_mesh(target, place)
     draft_request = RunRequest(
         model=name,
@@ -78,12 +77,11 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
     draft_run = prepare(draft_request, to_run=True)
     if place == SAME and not _has_room(target, *draft_run.fabric_shape):
         wafer, (rows, cols), (draft_rows, draft_cols) = target.whole, target.fabric_shape, draft_run.fabric_shape
-        message = (
+        raise BadInput(
             f"--draft-place {SAME}: {wafer.name} with {wafer.mesh_rows}x{wafer.mesh_cols} PEs has no room for a draft "
             f"of {draft_rows}x{draft_cols} PEs next to the model's {rows}x{cols}; give --draft-place wafer, or a "
             "smaller --mesh"
         )
-        raise BadInput(message)
     return PreparedDraft(name=name, place=place, run=draft_run)
 
 

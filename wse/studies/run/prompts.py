@@ -33,23 +33,19 @@ def prompts_of(request: RunRequest) -> list[Prompt]:
     Raises:
         BadInput: More than one option specifies prompts, or the prompt file cannot be used.
     """
-    kinds = {
-        "--prompt": request.inputs.prompt is not None,
-        "--prompt-ids": request.inputs.prompt_ids is not None,
-        "--prompts": request.inputs.prompts is not None,
-    }
-    options = [name for name, present in kinds.items() if present]
+    inputs = request.inputs
+    kinds = {"--prompt": inputs.prompt, "--prompt-ids": inputs.prompt_ids, "--prompts": inputs.prompts}
+    options = [name for name, value in kinds.items() if value is not None]
     if len(options) > 1:
         raise BadInput(f"{' and '.join(options)}: give one of the {'two' if len(options) == 2 else 'three'}")
-    if request.inputs.prompts is not None:
-        return list(read_prompts(Path(request.inputs.prompts)))
-    if request.inputs.prompt is not None and not isinstance(request.inputs.prompt, str) and not request.inputs.prompt:
-        raise BadInput("--prompt: the list is empty; give a text for each user, or leave it out")
-    if isinstance(request.inputs.prompt, str):
-        return [request.inputs.prompt]
-    if request.inputs.prompt is not None:
-        return list(request.inputs.prompt)
-    ids: Any = request.inputs.prompt_ids  # of one user, or a list per user
+    if inputs.prompts is not None:
+        return list(read_prompts(Path(inputs.prompts)))
+    if inputs.prompt is not None:
+        prompts = [inputs.prompt] if isinstance(inputs.prompt, str) else list(inputs.prompt)
+        if not prompts:
+            raise BadInput("--prompt: the list is empty; give a text for each user, or leave it out")
+        return [*prompts]
+    ids: Any = inputs.prompt_ids  # of one user, or a list per user
     if ids is None:
         return [None]
     lists = [ids] if all(isinstance(item, SupportsIndex) for item in ids) else ids
@@ -74,25 +70,26 @@ def prompt_ids(prompt: Prompt, request: RunRequest, loaded_model: LoadedModel) -
         BadModel: The prompt is a string but the model has no tokenizer, or it is a chat but the
             model has no chat template.
     """
-    spec = loaded_model.spec
-    if request.inputs.system is not None and not request.inputs.chat:
-        raise BadInput(f"--system {request.inputs.system!r}: a system message is part of a chat; give --chat too")
-    if isinstance(prompt, tuple) and request.inputs.chat:
-        message = "--chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
-        raise BadInput(message)
+    spec, chat, system = loaded_model.spec, request.inputs.chat, request.inputs.system
+    if system is not None and not chat:
+        raise BadInput(f"--system {system!r}: a system message is part of a chat; give --chat too")
     if isinstance(prompt, tuple):
+        if chat:
+            raise BadInput(
+                "--chat: --prompt-ids are used as they are, without a template; give --prompt, or leave --chat out"
+            )
         return _checked_ids(prompt, spec)
-    if prompt is None and request.inputs.chat:
+    if prompt is None and chat:
         raise BadInput("--chat: the user's message is missing; give it with --prompt")
     if prompt is None and request.model in BUNDLED:
         prompt = BUNDLED_PROMPT
-    if prompt is None:
-        if spec.bos_token_id is None and loaded_model.checkpoint is None:
-            return (0,)  # weights are random, so any id serves as a prompt
-        if spec.bos_token_id is None:
-            raise BadInput(f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids")
+    if prompt is not None:
+        return text_ids(prompt, loaded_model, chat=chat, system=system)
+    if spec.bos_token_id is not None:
         return (spec.bos_token_id,)
-    return text_ids(prompt, loaded_model, chat=request.inputs.chat, system=request.inputs.system)
+    if loaded_model.checkpoint is None:
+        return (0,)  # weights are random, so any id serves as a prompt
+    raise BadInput(f"{spec.name}: has no begin token to start from; give --prompt or --prompt-ids")
 
 
 def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
@@ -100,11 +97,10 @@ def _checked_ids(ids: Sequence[int], spec: ModelSpec) -> tuple[int, ...]:
         raise BadInput("--prompt-ids: the prompt is empty; give at least one id")
     for token in ids:
         if not 0 <= token < spec.vocab_size:
-            message = (
+            raise BadInput(
                 f"--prompt-ids: {token} is outside the vocabulary of {spec.name}; "
                 f"give ids from 0 to {spec.vocab_size - 1:,}"
             )
-            raise BadInput(message)
     return tuple(ids)
 
 
@@ -128,18 +124,16 @@ def text_ids(text: str, loaded_model: LoadedModel, *, chat: bool, system: str | 
         raise BadInput("--prompt '': the prompt is empty; leave the option out to start from the model's begin token")
     tokenizer = loaded_model.tokenizer
     if tokenizer is None:
-        message = (
+        raise BadModel(
             f"{loaded_model.path}: has no tokenizer (tokenizer.json, tokenizer.model or tokenizer.bin), so text "
             "cannot be read; give token ids with --prompt-ids 1,2,3"
         )
-        raise BadModel(message)
     if chat:
         if tokenizer.chat is None:
-            message = (
+            raise BadModel(
                 f"{loaded_model.path}: has no chat template (chat_template.jinja, or chat_template in "
                 "tokenizer_config.json); leave --chat out"
             )
-            raise BadModel(message)
         first = [] if system is None else [{"role": "system", "content": system}]
         rendered = tokenizer.chat.render([*first, {"role": "user", "content": text}])
         ids = tokenizer.encode(rendered, bare=True)

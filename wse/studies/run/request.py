@@ -17,143 +17,106 @@ from wse.studies.run.prompt_options import PromptOptions, SamplingOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDraftOptions:
-    """Options of a run for speculative decoding: where draft tokens come from, and their number."""
+    """Options of a run for speculative decoding: where draft tokens come from, and their number.
+
+    Attributes:
+        draft: Propose draft tokens, which one pass of the model verifies. They come from a smaller
+            model with the same vocabulary, or from ngram: what followed the last tokens earlier in
+            the text. Not for models with linear attention.
+        draft_tokens: Draft tokens per verification pass. Default: 4, or the most that fit.
+        draft_place: Where drafts are made: next to the model on the same wafer, on another wafer,
+            or on the host. Default: same; for ngram with tokens drawn by the host, host.
+        draft_mesh: Mesh of PEs of a draft model. Default: the fastest part of a mesh as large as
+            the model's.
+        verify_tokens: Generate by verification passes over this number of tokens of a user: the
+            next token, and draft tokens of --draft ngram. 1: a pass for each user's next token, so
+            that several users can be streams on several wafers.
+    """
 
     PANEL: ClassVar[Panel] = "Drafts"
 
-    draft: Annotated[
-        str | Path | None,
-        Option(
-            doc="Propose draft tokens, which one pass of the model verifies. They come from a smaller model with "
-            "the same vocabulary, or from ngram: what followed the last tokens earlier in the text. Not for models "
-            "with linear attention.",
-            metavar="MODEL|ngram",
-            known_values=known_names.drafts,
-        ),
-    ] = None
-    draft_tokens: Annotated[
-        int | None,
-        Option(doc="Draft tokens per verification pass. Default: 4, or the most that fit.", unit=TOKEN),
-    ] = None
-    draft_place: Annotated[
-        str | None,
-        Option(
-            doc="Where drafts are made: next to the model on the same wafer, on another wafer, or on the host. "
-            "Default: same; for ngram with tokens drawn by the host, host.",
-            metavar="same|wafer|host",
-        ),
-    ] = None
-    draft_mesh: Annotated[
-        str | None,
-        Option(
-            doc="Mesh of PEs of a draft model. Default: the fastest part of a mesh as large as the model's.",
-            metavar="ROWSxCOLS",
-        ),
-    ] = None
-    verify_tokens: Annotated[
-        int | None,
-        Option(
-            doc="Generate by verification passes over this number of tokens of a user: the next token, and draft "
-            "tokens of --draft ngram. 1: a pass for each user's next token, so that several users can be "
-            "streams on several wafers.",
-            unit=TOKEN,
-        ),
-    ] = None
+    draft: Annotated[str | Path | None, Option(metavar="MODEL|ngram", known_values=known_names.drafts)] = None
+    draft_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
+    draft_place: Annotated[str | None, Option(metavar="same|wafer|host")] = None
+    draft_mesh: Annotated[str | None, Option(metavar="ROWSxCOLS")] = None
+    verify_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """Options for a run's trace file: its path, and what to store besides cycles and tokens."""
+    """Options for a run's trace file: its path, and what to store besides cycles and tokens.
+
+    Attributes:
+        trace: File for the trace.
+        trace_policy: What to do if the trace cannot be written any more.
+        record: Store the outputs of ops in the trace: of all ops, or of some, such as
+            layers.*.attention,head.
+        record_pe: Store the bytes of a PE's buffers in the trace after each pass; separate several
+            PEs by +.
+        wavelets: Also simulate the last pass wavelet by wavelet, and trace every move.
+    """
 
     PANEL: ClassVar[Panel] = "Trace"
 
-    trace: Annotated[
-        str | Path | None,
-        Option(doc="File for the trace.", metavar="PATH|none", none="none"),
-    ] = "wse-run.h5"
-    trace_policy: Annotated[
-        str,
-        Option(doc="What to do if the trace cannot be written any more.", metavar="stop|continue"),
-    ] = "stop"
-    record: Annotated[
-        str | None,
-        Option(
-            doc="Store the outputs of ops in the trace: of all ops, or of some, such as layers.*.attention,head.",
-            metavar="activations[=OP,...]",
-        ),
-    ] = None
-    record_pe: Annotated[
-        str | None,
-        Option(
-            doc="Store the bytes of a PE's buffers in the trace after each pass; separate several PEs by +.",
-            metavar="[WAFER:]ROW,COL",
-        ),
-    ] = None
-    wavelets: Annotated[bool, Option(doc="Also simulate the last pass wavelet by wavelet, and trace every move.")] = (
-        False
-    )
+    trace: Annotated[str | Path | None, Option(metavar="PATH|none", none="none")] = "wse-run.h5"
+    trace_policy: Annotated[str, Option(metavar="stop|continue")] = "stop"
+    record: Annotated[str | None, Option(metavar="activations[=OP,...]")] = None
+    record_pe: Annotated[str | None, Option(metavar="[WAFER:]ROW,COL")] = None
+    wavelets: Annotated[bool, Option()] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOptions:
-    """Options for the checkpoint file, from which an interrupted run can resume."""
+    """Options for the checkpoint file, from which an interrupted run can resume.
+
+    Attributes:
+        checkpoint: Save the state of the run in FILE periodically; if FILE exists, resume from it.
+        checkpoint_every: Time between two writes of --checkpoint, such as 5s.
+    """
 
     PANEL: ClassVar[Panel] = "Output"
 
-    checkpoint: Annotated[
-        str | Path | None,
-        Option(doc="Save the state of the run in FILE periodically; if FILE exists, resume from it.", metavar="FILE"),
-    ] = None
-    checkpoint_every: Annotated[
-        float,
-        Option(doc="Time between two writes of --checkpoint, such as 5s.", unit="s"),
-    ] = 60.0
+    checkpoint: Annotated[str | Path | None, Option(metavar="FILE")] = None
+    checkpoint_every: Annotated[float, Option(unit="s")] = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOptions:
-    """Options for measuring how long the emulation itself takes on this computer."""
+    """Options for measuring how long the emulation itself takes on this computer.
+
+    Attributes:
+        profile: Also measure how long the emulation itself takes, by type of step, op and kernel.
+        profile_output: With --profile: file for the flame graph, in the format of speedscope.
+    """
 
     PANEL: ClassVar[Panel] = "Output"
 
-    profile: Annotated[
-        bool,
-        Option(doc="Also measure how long the emulation itself takes, by type of step, op and kernel."),
-    ] = False
-    profile_output: Annotated[
-        str | Path,
-        Option(doc="With --profile: file for the flame graph, in the format of speedscope.", metavar="FILE"),
-    ] = "wse-profile.json"
+    profile: Annotated[bool, Option()] = False
+    profile_output: Annotated[str | Path, Option(metavar="FILE")] = "wse-profile.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest(PlacementRequest):
-    """All options of ``wse run``: model, placement, prompts, sampling, drafts and output files."""
+    """All options of ``wse run``: model, placement, prompts, sampling, drafts and output files.
+
+    Attributes:
+        model: A Hugging Face model folder, a GGUF file, a name of `wse models`, or
+            ORG/NAME[@REVISION] of a repository on the Hugging Face hub.
+        weights: Use random weights with this seed, the same on every mesh; no files of weights are
+            needed.
+        logits: Also report the logits after the prompt.
+        allow_nonfinite: Allow infinities and NaN in weights.
+    """
 
     model: Annotated[
-        str | Path,
-        Option(
-            doc="A Hugging Face model folder, a GGUF file, a name of `wse models`, or ORG/NAME[@REVISION] of a "
-            "repository on the Hugging Face hub.",
-            panel="Model",
-            metavar="MODEL",
-            known_values=known_names.models,
-            positional=True,
-        ),
+        str | Path, Option(panel="Model", metavar="MODEL", known_values=known_names.models, positional=True)
     ] = "story"
     inputs: Annotated[PromptOptions, OptionsOf()] = field(default_factory=PromptOptions)
-    weights: Annotated[
-        str | None,
-        Option(
-            doc="Use random weights with this seed, the same on every mesh; no files of weights are needed.",
-            panel="Model",
-            metavar="random:SEED",
-        ),
-    ] = None
+    weights: Annotated[str | None, Option(panel="Model", metavar="random:SEED")] = None
     sampling: Annotated[SamplingOptions, OptionsOf()] = field(default_factory=SamplingOptions)
     drafts: Annotated[RunDraftOptions, OptionsOf()] = field(default_factory=RunDraftOptions)
-    logits: Annotated[bool, Option(doc="Also report the logits after the prompt.", panel="Output")] = False
-    allow_nonfinite: Annotated[bool, Option(doc="Allow infinities and NaN in weights.", panel="Model")] = False
+    logits: Annotated[bool, Option(panel="Output")] = False
+    allow_nonfinite: Annotated[bool, Option(panel="Model")] = False
     tracing: Annotated[TraceOptions, OptionsOf()] = field(default_factory=TraceOptions)
     checkpoints: Annotated[CheckpointOptions, OptionsOf()] = field(default_factory=CheckpointOptions)
     profiling: Annotated[ProfileOptions, OptionsOf()] = field(default_factory=ProfileOptions)

@@ -11,10 +11,9 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.observation.pe_contents import PePlace
 from wse.errors import BadInput
 from wse.program.program import Program
-from wse.reports.output_file import output_path
+from wse.reports.output_file import output_path, trace_path
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.engine import RAY, EngineChoice, check_engine
-from wse.studies.options.trace_path import trace_path
 from wse.studies.run.answer import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CHECKPOINT_OPTION
 from wse.studies.run.execute import execute
@@ -96,10 +95,9 @@ def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tupl
     if request.tracing.record_pe is None:
         return ()
     if request.engine == RAY:
-        message = (
+        raise BadInput(
             f"--record-pe {request.tracing.record_pe}: SRAM is read in this process alone; leave out --engine {RAY}"
         )
-        raise BadInput(message)
     passes = len(program.prefill) + program.batch * (request.inputs.new_tokens or program.context)
     return recorded_pes(request.tracing.record_pe, program, passes=passes, traced=traced)
 

@@ -91,14 +91,12 @@ def draft_result(drafter: Drafter, counts: AcceptanceCounts, clock: RunTotals) -
     """
     pairs = list(zip(counts.accepted, counts.verified, strict=True))
     passes = clock.verify.runs
-    return DraftResult(
-        name=drafter.name,
-        place=drafter.place,
+    return DraftResult.from_parts(
+        drafter,
         verified=tuple(counts.verified),
         accepted=tuple(counts.accepted),
         acceptance=tuple(accepted / verified if verified else None for accepted, verified in pairs),
         tokens_per_pass=1 + sum(counts.accepted) / passes if passes else None,
-        passes=drafter.passes,
         cycles=clock.draft_cycles,
     )
 

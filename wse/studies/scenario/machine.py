@@ -229,10 +229,9 @@ def _gpus(request: EstimateRequest) -> Machine:
     estimate = prepare_gpu_estimate(request)
     server = estimate.server
     if estimate.economics is None:
-        message = (
+        raise BadInput(
             f"{server.gpu.name}: its price and power are not known; give gpu_usd_per_hour and gpu_power_w in [prices]"
         )
-        raise BadInput(message)
 
     @cache
     def place(model: str | None, draft_place: str | None) -> tuple[str, Drafter]:

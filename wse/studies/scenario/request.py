@@ -183,10 +183,9 @@ def _settings(
     )
     for index, model in enumerate(models):
         if model.name is not None or "model" not in common.axes | model.axes:
-            message = (
+            raise BadInput(
                 f"{name}: models[{index}]: has no model, or a name; give model, as of wse estimate, or a list of them"
             )
-            raise BadInput(message)
     for key, tables in (("machines", machines), ("drafts", drafts)):
         for table_name, times in Counter(table.name for table in tables if table.name).items():
             if times > 1:
@@ -216,7 +215,7 @@ def _settings(
             values = grid.setting(index)
             yield Setting(
                 request=request,
-                machine=machine.name or _machine_name(request),
+                machine=machine.name or str(request.machine.wafer if request.gpu is None else request.gpu),
                 drafts=draft.name or _draft_name(request),
                 other={axis: values[axis] for axis in other_axes},
             )
@@ -255,11 +254,6 @@ def _errors_at(place: str) -> Iterator[None]:
         yield
     except BadInput as error:
         raise BadInput(f"{place}: {error}") from error
-
-
-def _machine_name(request: EstimateRequest) -> str:
-    """Derive a name for an unnamed machine: that of its wafer or GPU."""
-    return str(request.machine.wafer if request.gpu is None else request.gpu)
 
 
 def _draft_name(request: EstimateRequest) -> str:

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from wse.errors import BadInput, UnknownName
 from wse.serving.simulation.arrivals import ARRIVALS
-from wse.studies.options.amounts import check_counts
-from wse.studies.options.option import get_option
+from wse.studies.options.option import check_counts, get_option
 from wse.studies.serve_sim.options import (
     BATCHING,
     DISPATCHES,
@@ -199,10 +198,9 @@ def check_draft_tokens(request: ServeRequest, context: int) -> None:
     """
     max_tokens = min(MAX_DRAFTED, context - 2)
     if request.draft_tokens is not None and request.draft_tokens > max_tokens:
-        message = (
+        raise BadInput(
             f"--draft-tokens {request.draft_tokens}: with a context of {context:,} tokens, give at most {max_tokens}"
         )
-        raise BadInput(message)
 
 
 def _check_numbers(request: ServeRequest) -> None:

@@ -24,10 +24,6 @@ from wse.studies.serve_sim.result import ServeResult
 from wse.studies.serve_sim.study import serve
 from wse.tracing.export.perfetto import Lanes
 
-KEYS: Final = {"--timeline": "timeline", "--html": "page"}
-"""Result fields that contain the path of each option's file."""
-_CHECKS: Final = {"--timeline": output_path, "--html": page_path}
-
 
 def serve_to_files(
     request: ServeRequest, on_progress: OnProgress, *, timeline: str | Path | None, html: str | Path | None
@@ -48,22 +44,21 @@ def serve_to_files(
             requests are served.
     """
     inputs = [Path(request.arrivals)]
-    texts = {"--timeline": timeline, "--html": html}
-    paths = {
-        option: _CHECKS[option](option, str(text), inputs=inputs) for option, text in texts.items() if text is not None
-    }
+    timeline_path = None if timeline is None else output_path("--timeline", str(timeline), inputs=inputs)
+    html_path = None if html is None else page_path("--html", str(html), inputs=inputs)
     service = serve(request, on_progress)
-    outcome, result = service.outcome, service.result
-    if outcome is None and timeline is not None:
-        message = f"--timeline {timeline}: the queue would grow for ever, so no request was served; give a lower --load"
-        raise BadInput(message)
-    for option, path in paths.items():
-        if option == "--html":
-            write_output(option, path, as_html(service))
-        elif outcome is not None:
-            write_output(option, path, timeline_of(outcome, result.title))
-    files: dict[str, Any] = {key: str(paths[option]) for option, key in KEYS.items() if option in paths}
-    return replace(result, **files)
+    result = service.result
+    if timeline_path is not None:
+        if service.outcome is None:
+            raise BadInput(
+                f"--timeline {timeline}: the queue would grow for ever, so no request was served; give a lower --load"
+            )
+        write_output("--timeline", timeline_path, timeline_of(service.outcome, result.title))
+        result = replace(result, timeline=str(timeline_path))
+    if html_path is not None:
+        write_output("--html", html_path, as_html(service))
+        result = replace(result, page=str(html_path))
+    return result
 
 
 COUNTER_POINTS: Final = 2_000

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from wse.studies.options.option import get_option
-from wse.studies.serve_sim.machines.machine import ServingMachine
-from wse.studies.serve_sim.prepare import PreparedServe
+from wse.studies.serve_sim.machines.service_machines import ServiceMachines
 
 
-def inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int, replicas: int) -> dict[str, Any]:
+def inputs(machines: ServiceMachines, replicas: int) -> dict[str, Any]:
     """Return the options of a serving request, with defaults filled in, for the result record.
 
     The options are keyed by option name without dashes.
     """
+    prepared_serve, decode = machines.prepared, machines.decode
     request = prepared_serve.request
     always_given = {
         "prefix_cache": request.keeps_prefixes,
@@ -55,7 +55,7 @@ def inputs(prepared_serve: PreparedServe, decode: ServingMachine, max_users: int
     load = {"load": prepared_serve.load} if load_sets_rate else {}
     replica_values = {} if replicas == 1 else {"replicas": replicas, "dispatch": request.batches.dispatch}
     return (
-        {**decode.inputs, "arrivals": str(request.arrivals), "max_users": max_users}
+        {**decode.inputs, "arrivals": str(request.arrivals), "max_users": machines.max_users}
         | replica_values
         | always_given
         | load

@@ -27,207 +27,117 @@ LOAD: Final = 0.7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficOptions:
-    """Options for the simulated requests: how many, when they arrive, and how long they are."""
+    """Options for the simulated requests: how many, when they arrive, and how long they are.
+
+    Attributes:
+        arrivals: When requests arrive: at random, at a constant rate, in bursts, or as in a trace.
+            Traces of Mooncake, Azure, Splitwise and BurstGPT are recognised by their content, and
+            CSV files with columns arrival_s, prompt_tokens, new_tokens, and optionally tier, prefix
+            and prefix_tokens. With --users, constant means that each user sends the next request
+            when an answer ends. Default: constant if --users sets the rate, else poisson.
+        rate: Requests per second; the times of a trace are scaled to it. Default: the rate that
+            --users generate, that of --load, or that of the trace.
+        load: Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.
+        requests: Number of requests; of a trace, the first N. Default: 10,000, or all of the trace.
+        time_scale: Factor for the arrival times of a trace: with 0.5, requests arrive twice as
+            fast.
+        too_long: Refuse a trace with requests that exceed the context, or leave them out and report
+            their number.
+        burst: Requests per burst.
+        length_cv: Variation of prompt and answer lengths, which are log-normal: standard deviation
+            over mean. Default: that of --workload, or 0.
+        think_time: With --users, time from the end of an answer to the user's next request.
+            Default: that of --workload, or 0.
+        prefix_tokens: Tokens at the start of a prompt, on average, that it shares with other
+            prompts. Default: the share of --workload, or 0.
+        prefixes: Number of different shared prefixes. Default: one, or with --workload chat or
+            coding-agent, whose sessions have a history each, one per user.
+        fast_share: Fraction of requests in a fast tier, which are admitted and prefilled before all
+            others.
+        seed: Seed of arrivals and lengths: the same seed gives the same result.
+    """
 
     PANEL: ClassVar[Panel] = "Serving"
 
-    arrivals: Annotated[
-        str | Path | None,
-        Option(
-            doc="When requests arrive: at random, at a constant rate, in bursts, or as in a trace. Traces of "
-            "Mooncake, Azure, Splitwise and BurstGPT are recognised by their content, and CSV files with columns "
-            "arrival_s, prompt_tokens, new_tokens, and optionally tier, prefix and prefix_tokens. With --users, "
-            "constant means that each user sends the next request when an answer ends. Default: constant if "
-            "--users sets the rate, else poisson.",
-            metavar="poisson|constant|bursts|FILE",
-        ),
-    ] = None
-    rate: Annotated[
-        float | None,
-        Option(
-            doc="Requests per second; the times of a trace are scaled to it. Default: the rate that --users "
-            "generate, that of --load, or that of the trace.",
-            metavar="R",
-        ),
-    ] = None
-    load: Annotated[
-        float | None,
-        Option(doc="Arrival rate as a fraction of the rate that can be served at most. Default: 0.7.", metavar="F"),
-    ] = None
-    requests: Annotated[
-        int | None,
-        Option(doc="Number of requests; of a trace, the first N. Default: 10,000, or all of the trace."),
-    ] = None
-    time_scale: Annotated[
-        float | None,
-        Option(doc="Factor for the arrival times of a trace: with 0.5, requests arrive twice as fast.", metavar="F"),
-    ] = None
-    too_long: Annotated[
-        str,
-        Option(
-            doc="Refuse a trace with requests that exceed the context, or leave them out and report their number.",
-            metavar="refuse|skip",
-        ),
-    ] = REFUSE
-    burst: Annotated[int, Option(doc="Requests per burst.")] = 8
-    length_cv: Annotated[
-        float | None,
-        Option(
-            doc="Variation of prompt and answer lengths, which are log-normal: standard deviation over mean. Default: "
-            "that of --workload, or 0.",
-            metavar="F",
-        ),
-    ] = None
-    think_time: Annotated[
-        float | None,
-        Option(
-            doc="With --users, time from the end of an answer to the user's next request. Default: that of "
-            "--workload, or 0.",
-            unit="s",
-        ),
-    ] = None
-    prefix_tokens: Annotated[
-        int | None,
-        Option(
-            doc="Tokens at the start of a prompt, on average, that it shares with other prompts. Default: the share "
-            "of --workload, or 0.",
-            unit=TOKEN,
-        ),
-    ] = None
-    prefixes: Annotated[
-        int | None,
-        Option(
-            doc="Number of different shared prefixes. Default: one, or with --workload chat or coding-agent, whose "
-            "sessions have a history each, one per user."
-        ),
-    ] = None
-    fast_share: Annotated[
-        float,
-        Option(
-            doc="Fraction of requests in a fast tier, which are admitted and prefilled before all others.", metavar="F"
-        ),
-    ] = 0.0
-    seed: Annotated[
-        int,
-        Option(doc="Seed of arrivals and lengths: the same seed gives the same result."),
-    ] = 0
+    arrivals: Annotated[str | Path | None, Option(metavar="poisson|constant|bursts|FILE")] = None
+    rate: Annotated[float | None, Option(metavar="R")] = None
+    load: Annotated[float | None, Option(metavar="F")] = None
+    requests: Annotated[int | None, Option()] = None
+    time_scale: Annotated[float | None, Option(metavar="F")] = None
+    too_long: Annotated[str, Option(metavar="refuse|skip")] = REFUSE
+    burst: Annotated[int, Option()] = 8
+    length_cv: Annotated[float | None, Option(metavar="F")] = None
+    think_time: Annotated[float | None, Option(unit="s")] = None
+    prefix_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
+    prefixes: Annotated[int | None, Option()] = None
+    fast_share: Annotated[float, Option(metavar="F")] = 0.0
+    seed: Annotated[int, Option()] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchingOptions:
-    """Options for batching and for assigning requests to replicas."""
+    """Options for batching and for assigning requests to replicas.
+
+    Attributes:
+        batching: Users join and leave between two tokens (continuous), or wait for a batch and stay
+            until it ends (static).
+        dispatch: With --replicas, send each request to the replica with the fewest in flight, or to
+            one replica after another.
+        max_users: Maximum users served at a time, or batch slots of a static batch. Default: the
+            most that fit.
+        batch_wait: Time after which a static batch starts even if it is not full, such as 500ms.
+            Default: never.
+        chunk: Prompt tokens to prefill at a time, between two decode passes of other users.
+            Default: 8,192 on GPUs; on wafers, the number that stages can process while they would
+            otherwise be idle.
+        prefix_cache: Keep the KV caches of prefixes, and states of linear attention, for later
+            prompts.
+    """
 
     PANEL: ClassVar[Panel] = "Serving"
 
-    batching: Annotated[
-        str,
-        Option(
-            doc="Users join and leave between two tokens (continuous), or wait for a batch and stay until it "
-            "ends (static).",
-            metavar="continuous|static",
-        ),
-    ] = CONTINUOUS
-    dispatch: Annotated[
-        str,
-        Option(
-            doc="With --replicas, send each request to the replica with the fewest in flight, or to one replica "
-            "after another.",
-            metavar="least-loaded|round-robin",
-        ),
-    ] = LEAST_LOADED
-    max_users: Annotated[
-        int | None,
-        Option(doc="Maximum users served at a time, or batch slots of a static batch. Default: the most that fit."),
-    ] = None
-    batch_wait: Annotated[
-        float | None,
-        Option(
-            doc="Time after which a static batch starts even if it is not full, such as 500ms. Default: never.",
-            unit="s",
-        ),
-    ] = None
-    chunk: Annotated[
-        int | None,
-        Option(
-            doc="Prompt tokens to prefill at a time, between two decode passes of other users. Default: 8,192 on GPUs; "
-            "on wafers, the number that stages can process while they would otherwise be idle.",
-            unit=TOKEN,
-        ),
-    ] = None
-    prefix_cache: Annotated[
-        bool, Option(doc="Keep the KV caches of prefixes, and states of linear attention, for later prompts.")
-    ] = False
+    batching: Annotated[str, Option(metavar="continuous|static")] = CONTINUOUS
+    dispatch: Annotated[str, Option(metavar="least-loaded|round-robin")] = LEAST_LOADED
+    max_users: Annotated[int | None, Option()] = None
+    batch_wait: Annotated[float | None, Option(unit="s")] = None
+    chunk: Annotated[int | None, Option(unit=TOKEN)] = None
+    prefix_cache: Annotated[bool, Option()] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillOptions:
-    """Options for a separate prefill machine, and for the link that sends KV caches."""
+    """Options for a separate prefill machine, and for the link that sends KV caches.
+
+    Attributes:
+        prefill: Prefill prompts on the machine that decodes (same), or on separate wafers or GPUs
+            (own).
+        prefill_wafer: Wafer that prefills prompts if GPUs decode: a name of `wse wafers`, or a TOML
+            file.
+        prefill_gpu: GPU that prefills prompts if wafers decode: a name of `wse gpus`, or a TOML
+            file.
+        prefill_stack: Serving stack of --prefill-gpu. Default: vllm.
+        kv_bandwidth: Bandwidth of the link that moves KV caches to the machine that decodes.
+            Default: the machine's own link.
+        kv_latency: Latency of that link, such as 5us. Default: that of the machine's own link.
+        prefill_wafers: Number of wafers that prefill prompts, with --prefill own. Default: the
+            number that decode, or that the model needs.
+        prefill_gpus: Number of GPUs that prefill prompts, with --prefill own. Default: the number
+            that decode, or that the model needs.
+        prefill_mesh: Mesh of PEs that prefill prompts, next to the --mesh that decodes, on the same
+            wafers.
+    """
 
     PANEL: ClassVar[Panel] = "Serving"
 
-    prefill: Annotated[
-        str,
-        Option(
-            doc="Prefill prompts on the machine that decodes (same), or on separate wafers or GPUs (own).",
-            metavar="same|own",
-        ),
-    ] = SAME
-    prefill_wafer: Annotated[
-        str | Path | None,
-        Option(
-            doc="Wafer that prefills prompts if GPUs decode: a name of `wse wafers`, or a TOML file.",
-            metavar="NAME|FILE",
-            known_values=known_names.wafers,
-        ),
-    ] = None
-    prefill_gpu: Annotated[
-        str | Path | None,
-        Option(
-            doc="GPU that prefills prompts if wafers decode: a name of `wse gpus`, or a TOML file.",
-            metavar="NAME|FILE",
-            known_values=known_names.gpus,
-        ),
-    ] = None
-    prefill_stack: Annotated[
-        str | Path | None,
-        Option(
-            doc="Serving stack of --prefill-gpu. Default: vllm.", metavar="NAME|FILE", known_values=known_names.stacks
-        ),
-    ] = None
-    kv_bandwidth: Annotated[
-        float | None,
-        Option(
-            doc="Bandwidth of the link that moves KV caches to the machine that decodes. Default: the machine's "
-            "own link.",
-            metavar="GB/s",
-            unit="GB/s",
-        ),
-    ] = None
-    kv_latency: Annotated[
-        float | None,
-        Option(doc="Latency of that link, such as 5us. Default: that of the machine's own link.", unit="µs"),
-    ] = None
-    prefill_wafers: Annotated[
-        int | None,
-        Option(
-            doc="Number of wafers that prefill prompts, with --prefill own. Default: the number that decode, or that "
-            "the model needs."
-        ),
-    ] = None
-    prefill_gpus: Annotated[
-        int | None,
-        Option(
-            doc="Number of GPUs that prefill prompts, with --prefill own. Default: the number that decode, or that "
-            "the model needs."
-        ),
-    ] = None
-    prefill_mesh: Annotated[
-        str | None,
-        Option(
-            doc="Mesh of PEs that prefill prompts, next to the --mesh that decodes, on the same wafers.",
-            metavar="ROWSxCOLS",
-        ),
-    ] = None
+    prefill: Annotated[str, Option(metavar="same|own")] = SAME
+    prefill_wafer: Annotated[str | Path | None, Option(metavar="NAME|FILE", known_values=known_names.wafers)] = None
+    prefill_gpu: Annotated[str | Path | None, Option(metavar="NAME|FILE", known_values=known_names.gpus)] = None
+    prefill_stack: Annotated[str | Path | None, Option(metavar="NAME|FILE", known_values=known_names.stacks)] = None
+    kv_bandwidth: Annotated[float | None, Option(metavar="GB/s", unit="GB/s")] = None
+    kv_latency: Annotated[float | None, Option(unit="µs")] = None
+    prefill_wafers: Annotated[int | None, Option()] = None
+    prefill_gpus: Annotated[int | None, Option()] = None
+    prefill_mesh: Annotated[str | None, Option(metavar="ROWSxCOLS")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,18 +145,16 @@ class PromisedTimes:
     """Options for the latencies promised to users.
 
     Requests served within these latencies count as goodput.
+
+    Attributes:
+        ttft: Limit of the time to first token, for goodput, such as 200ms.
+        tpot: Limit of the time per output token after the first, for goodput, such as 2ms.
     """
 
     PANEL: ClassVar[Panel] = "Serving"
 
-    ttft: Annotated[
-        float | None,
-        Option(doc="Limit of the time to first token, for goodput, such as 200ms.", unit="s"),
-    ] = None
-    tpot: Annotated[
-        float | None,
-        Option(doc="Limit of the time per output token after the first, for goodput, such as 2ms.", unit="s"),
-    ] = None
+    ttft: Annotated[float | None, Option(unit="s")] = None
+    tpot: Annotated[float | None, Option(unit="s")] = None
 
 
 SRAM: Final = "sram"
@@ -261,32 +169,22 @@ class TierOptions:
     """Options for memory tiers that store KV caches of prompt prefixes for reuse.
 
     If the KV cache is full, a prefix is moved to a tier. Later prompts can load it from there.
+
+    Attributes:
+        kv_tiers: Where to park prefixes that must leave the KV cache: on unused PEs (sram), on
+            wafers that only store KV caches (wafer), in host memory (host), or several of these in
+            a list. A later prompt loads them unless prefilling them again is faster. Implies
+            --prefix-cache. GPUs have host only.
+        kv_wafers: With --kv-tiers wafer, wafers per replica that only store KV caches. Default: 1.
+        kv_host_memory: With --kv-tiers host, memory per replica for KV caches, such as 4TB.
+            Default: 3.6 TB per wafer or 256 GB per GPU.
     """
 
     PANEL: ClassVar[Panel] = "Serving"
 
-    kv_tiers: Annotated[
-        str | None,
-        Option(
-            doc="Where to park prefixes that must leave the KV cache: on unused PEs (sram), on wafers that only "
-            "store KV caches (wafer), in host memory (host), or several of these in a list. A later prompt loads "
-            "them unless prefilling them again is faster. Implies --prefix-cache. GPUs have host only.",
-            metavar="sram,wafer,host",
-        ),
-    ] = None
-    kv_wafers: Annotated[
-        int | None,
-        Option(doc="With --kv-tiers wafer, wafers per replica that only store KV caches. Default: 1."),
-    ] = None
-    kv_host_memory: Annotated[
-        float | None,
-        Option(
-            doc="With --kv-tiers host, memory per replica for KV caches, such as 4TB. Default: 3.6 TB per wafer or "
-            "256 GB per GPU.",
-            metavar="SIZE",
-            unit="GB",
-        ),
-    ] = None
+    kv_tiers: Annotated[str | None, Option(metavar="sram,wafer,host")] = None
+    kv_wafers: Annotated[int | None, Option()] = None
+    kv_host_memory: Annotated[float | None, Option(metavar="SIZE", unit="GB")] = None
 
     @property
     def tier_names(self) -> tuple[str, ...]:

@@ -104,11 +104,10 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
     if prefilling.prefill_mesh is None:
         return prepare_estimate(replace(placement, wafers=prefilling.prefill_wafers or placement.wafers))
     if request.base.machine.mesh is None or prefilling.prefill_wafers is not None:  # 3
-        message = (
+        raise BadInput(
             f"--prefill-mesh {prefilling.prefill_mesh}: is next to the --mesh that decodes, on the same wafers; give "
             "--mesh, and leave out --prefill-wafers"
         )
-        raise BadInput(message)
     prepared_estimate = prepare_estimate(replace_options(placement, mesh=prefilling.prefill_mesh))
     sizes = [parse_mesh(mesh) for mesh in (request.base.machine.mesh, prefilling.prefill_mesh)]
     (rows, cols), (more_rows, more_cols) = sizes
@@ -116,11 +115,10 @@ def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
     is_below = rows + more_rows <= wafer.mesh_rows and max(cols, more_cols) <= wafer.mesh_cols
     is_beside = cols + more_cols <= wafer.mesh_cols and max(rows, more_rows) <= wafer.mesh_rows
     if not (is_below or is_beside):
-        message = (
+        raise BadInput(
             f"--mesh {request.base.machine.mesh} and --prefill-mesh {prefilling.prefill_mesh}: a wafer has "
             f"{wafer.mesh_rows}x{wafer.mesh_cols} PEs, where they do not fit beside each other; give smaller ones"
         )
-        raise BadInput(message)
     return prepared_estimate
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.models.load import load_model
+from wse.serving.goal import THROUGHPUT
 from wse.serving.prices import prices_of_gpu, prices_without_gpus
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
@@ -19,7 +20,7 @@ from wse.studies.serve_sim.check_options import check_draft_tokens, check_option
 from wse.studies.serve_sim.options import LOAD, OWN, SKIP
 from wse.studies.serve_sim.prefill_machine import Placement, prefill_machine, prepare_machine
 from wse.studies.serve_sim.request import ServeRequest
-from wse.studies.serve_sim.traces.read_trace import Trace, TraceSelection, read_trace
+from wse.studies.serve_sim.traces.read_trace import Trace, read_trace
 
 REQUESTS: Final = 10_000
 REQUESTS_PER_USER: Final = 10
@@ -40,7 +41,6 @@ class PreparedServe:
         workload: The users' requests. Until the arrival rate is known, random requests arrive at a
             rate of one per second.
         trace: The file of recorded requests that are simulated; None if requests are random.
-        shares_wafers: Whether prompts are read on a separate part of the same wafers.
     """
 
     request: ServeRequest
@@ -49,7 +49,11 @@ class PreparedServe:
     context: int
     workload: Workload
     trace: Trace | None
-    shares_wafers: bool
+
+    @property
+    def shares_wafers(self) -> bool:
+        """True if prompts are read on a separate part of the same wafers."""
+        return self.request.prefilling.prefill_mesh is not None
 
     @property
     def has_times(self) -> bool:
@@ -96,7 +100,6 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
         context=context,
         workload=workload,
         trace=trace,
-        shares_wafers=request.prefilling.prefill_mesh is not None,
     )
 
 
@@ -111,11 +114,10 @@ def _check_states(request: ServeRequest, decode: Placement) -> None:
     """
     spec = decode.spec if isinstance(decode, PreparedEstimate) else decode.server.spec
     if request.prefilling.prefill == OWN and spec.linear is not None:
-        message = (
+        raise BadInput(
             f"--prefill {OWN}: not supported for {spec.name}, which has states of linear attention: wse does not send "
             "states between machines; leave it out"
         )
-        raise BadInput(message)
 
 
 def _trace_path(request: ServeRequest) -> Path:
@@ -148,13 +150,13 @@ def _requests_of_trace(request: ServeRequest, path: Path) -> tuple[Trace, Worklo
     spec = load_model(request.base.model, with_weights=False).spec
     check_context(context, spec)
     made_for = f"the {spec.context_limit:,} tokens that {spec.name} supports"
-    selection = TraceSelection(
+    trace = read_trace(
+        path,
         context=context or spec.context_limit,
         limit_source=made_for if context is None else f"--context {context}",
         skips_too_long=traffic.too_long == SKIP,
         max_requests=traffic.requests,
     )
-    trace = read_trace(path, selection)
     workload = trace.workload
     if traffic.time_scale is not None:
         workload = replace(workload, arrival_s=workload.arrival_s * traffic.time_scale)
@@ -182,11 +184,10 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
     prepare_machine(lengths)  # checks the lengths
     prompt, answer = base.workload.lengths(limit)
     if prompt + answer > limit:  # GPUs have no compiled context
-        message = (
+        raise BadInput(
             f"--prompt-len {prompt} --new-tokens {answer}: {prompt + answer:,} tokens are more than --context {limit}; "
             f"give at most {limit:,} prompt and new tokens in total"
         )
-        raise BadInput(message)
     named_workload = base.workload.named_workload
     prefix = traffic.prefix_tokens
     if prefix is None:
@@ -234,11 +235,10 @@ def _prefix_count(request: ServeRequest) -> int:
         return 1
     if users is None and request.keeps_prefixes:
         option = "--prefix-cache" if request.parking.kv_tiers is None else "--kv-tiers"
-        message = (
+        raise BadInput(
             f"{option} --workload {request.base.workload.workload_name}: each session has a prefix of its own; "
             "give the number of sessions as --users or --prefixes"
         )
-        raise BadInput(message)
     return users or 1
 
 
@@ -256,7 +256,7 @@ def _think_s(request: ServeRequest) -> float:
 
 
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
-    """Return the request for the decode machine.
+    """Return the request for the decode machine. On wafers, its default objective is throughput.
 
     Two options are left out. One is the price of the prefill machine if that machine is of a
     different type (wafers or GPUs). The other is the number of users if users pause between
@@ -264,13 +264,25 @@ def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateReq
 
     Args:
         request: The serving request.
-        lengths: Prompt tokens, new tokens and context length; None for a default.
+        lengths: Prompt tokens, new tokens and context length; None for a default. GPUs need no
+            context length.
     """
-    placement, gpu = request.estimate_request(**lengths), request.base.gpu
-    price = placement.costs.price
-    if request.prefilling.prefill_gpu is not None:
-        price = prices_without_gpus(price, [request.prefilling.prefill_gpu])
-    elif request.prefilling.prefill_wafer is not None and gpu is not None:
-        price = prices_of_gpu(price, gpu)
-    users = None if _think_s(request) else placement.serving.users
-    return replace_options(placement, price=price, users=users, replicas=1 if users is None else placement.replicas)
+    base, price, prefilling = request.base, request.base.costs.price, request.prefilling
+    if prefilling.prefill_gpu is not None:
+        price = prices_without_gpus(price, [prefilling.prefill_gpu])
+    elif prefilling.prefill_wafer is not None and base.gpu is not None:
+        price = prices_of_gpu(price, base.gpu)
+    users = None if _think_s(request) else base.serving.users
+    placement = replace_options(
+        base,
+        **lengths | {"context": None if base.gpu is not None else lengths["context"]},
+        draft=request.draft,
+        price=price,
+        users=users,
+        replicas=1 if users is None else base.replicas,
+    )
+    return (
+        placement
+        if base.gpu is not None
+        else replace_options(placement, objective=base.serving.objective or THROUGHPUT)
+    )

@@ -18,7 +18,6 @@ On GPUs, a sample multiplies all times by the same ratio.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -62,22 +61,13 @@ class ServiceRanges(NamedTuple):
     overloaded_share: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenRate:
-    """Arrivals at a rate that does not depend on the speed of the machine.
-
-    Attributes:
-        load: Arrival rate divided by the capacity with the stated constants.
-        served_at: Function that simulates the machine with the stated constants at a multiple of
-            the rate.
-    """
-
-    load: float
-    served_at: Callable[[float], ServedResult]
-
-
 def ranges_of_service(
-    served_result: ServedResult, decode: ServingMachine, *, in_flight: float, given_rate: GivenRate | None
+    served_result: ServedResult,
+    decode: ServingMachine,
+    *,
+    in_flight: float,
+    given_load: float | None,
+    served_at: Callable[[float], ServedResult],
 ) -> ServiceRanges | None:
     """Return the 90 % intervals of the main figures of a simulated service.
 
@@ -85,7 +75,10 @@ def ranges_of_service(
         served_result: Latencies, throughput, cost and energy of the simulation.
         decode: One replica of the machine that generates tokens.
         in_flight: Mean number of requests in flight on a replica.
-        given_rate: The arrivals; None if their rate depends on the machine's speed.
+        given_load: Arrival rate divided by the capacity with the stated constants; None if the rate
+            depends on the machine's speed.
+        served_at: Function that simulates the machine with the stated constants at a multiple of
+            the rate. It is called only if the rate is given.
 
     Returns:
         The intervals. None if no request fits, or if the uncertainty of the machine is unknown.
@@ -97,17 +90,17 @@ def ranges_of_service(
         names = gpu_price_and_power(deployment.server.gpu.name)
     elif isinstance(deployment, WaferDeployment) and decode.uncertainty is not None and deployment.max_concurrency:
         # Requests that arrive at a given rate wait outside the machine if it has no room.
-        in_machine = in_flight if given_rate is None else min(in_flight, deployment.max_concurrency)
+        in_machine = in_flight if given_load is None else min(in_flight, deployment.max_concurrency)
         ratios = _wafer_ratios(decode.uncertainty, deployment, in_machine)
         names = PRICE, POWER
     else:
         return None
     figures, overloaded_share = _figures(served_result), None
     scaled = {path: np.full(SAMPLES, value) for path, value in figures.items()}
-    if given_rate is not None:
+    if given_load is not None:
         rate_multiples = 1 / ratios["tokens_per_s"]
-        overloaded_share = float(np.mean(rate_multiples * given_rate.load > 1))
-        scaled = _at_rates(rate_multiples, served_result, given_rate.served_at)
+        overloaded_share = float(np.mean(rate_multiples * given_load > 1))
+        scaled = _at_rates(rate_multiples, served_result, served_at)
     samples = {path: scaled[path] * ratios[FIGURES[path]] for path in figures if FIGURES[path] in ratios}
     for path, amount, machine_amount, name in (
         ("served.usd_per_million_tokens", served_result.usd_per_million_tokens, decode.usd_per_hour, names[0]),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from wse.hardware.quantity import TOKEN
 from wse.option import Option, Panel
-from wse.serving.goal import THROUGHPUT
 from wse.serving.simulation.arrivals import CONSTANT, POISSON
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
-from wse.studies.options.option import OptionsOf, replace_options
+from wse.studies.options.option import OptionsOf
 from wse.studies.serve_sim.options import BatchingOptions, PrefillOptions, PromisedTimes, TierOptions, TrafficOptions
 
 
@@ -22,6 +21,13 @@ class ServeRequest:
 
     ``base`` contains the model, the decode machine, and the mean request lengths. If it specifies
     no layout objective, the objective is throughput.
+
+    Attributes:
+        draft: Verify drafts in decode passes, with this acceptance: that of a measured model of
+            acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file.
+            On wafers, not for models with linear attention.
+        draft_tokens: Draft tokens per pass. Default: the number that is fastest for the --users, or
+            for those of one pass.
     """
 
     PANEL: ClassVar[Panel] = "Drafts"
@@ -41,23 +47,8 @@ class ServeRequest:
             )
         ),
     ] = field(default_factory=EstimateRequest)
-    draft: Annotated[
-        str | None,
-        Option(
-            doc="Verify drafts in decode passes, with this acceptance: that of a measured model of "
-            "acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file. "
-            "On wafers, not for models with linear attention.",
-            metavar="NAME|SHARES|FILE",
-            known_values=known_names.acceptances,
-        ),
-    ] = None
-    draft_tokens: Annotated[
-        int | None,
-        Option(
-            doc="Draft tokens per pass. Default: the number that is fastest for the --users, or for those of one pass.",
-            unit=TOKEN,
-        ),
-    ] = None
+    draft: Annotated[str | None, Option(metavar="NAME|SHARES|FILE", known_values=known_names.acceptances)] = None
+    draft_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
     traffic: Annotated[TrafficOptions, OptionsOf()] = field(default_factory=TrafficOptions)
     batches: Annotated[BatchingOptions, OptionsOf()] = field(default_factory=BatchingOptions)
     parking: Annotated[TierOptions, OptionsOf()] = field(default_factory=TierOptions)
@@ -78,23 +69,3 @@ class ServeRequest:
     def keeps_prefixes(self) -> bool:
         """True if KV caches of prompt prefixes are stored, so that later prompts can reuse them."""
         return self.batches.prefix_cache or self.parking.kv_tiers is not None
-
-    def estimate_request(
-        self, *, prompt_len: int | None, new_tokens: int | None, context: int | None
-    ) -> EstimateRequest:
-        """Build the estimate request for the decode machine, with the given lengths.
-
-        Args:
-            prompt_len: Mean number of prompt tokens.
-            new_tokens: Mean number of new tokens.
-            context: Maximum number of tokens per request. Ignored for GPUs.
-        """
-        base_request = replace(self.base, replicas=1) if self.base.serving.users is None else self.base
-        lengths = replace_options(
-            base_request, prompt_len=prompt_len, new_tokens=new_tokens, context=None, draft=self.draft
-        )
-        return (
-            lengths
-            if self.base.gpu is not None
-            else replace_options(lengths, objective=self.base.serving.objective or THROUGHPUT, context=context)
-        )

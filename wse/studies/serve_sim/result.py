@@ -20,8 +20,8 @@ from wse.studies.results.answer import machine_text
 from wse.studies.results.placement import ModelResult
 from wse.studies.serve_sim.machines.drafts import DraftsResult
 from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
-from wse.studies.serve_sim.machines.kv_transfer import KvTransferResult
 from wse.studies.serve_sim.machines.machine import MachineResult
+from wse.studies.serve_sim.machines.service_machines import KvTransferResult
 from wse.studies.serve_sim.options import CONTINUOUS, LOAD
 from wse.studies.serve_sim.tables import machine_table, served_table, waits_table
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -20,8 +21,9 @@ from wse.serving.simulation.statistics import (
     queueing_s,
 )
 from wse.serving.simulation.workload import FAST, NORMAL
-from wse.studies.serve_sim.machines.machine import ServingMachine, times
-from wse.studies.serve_sim.prepare import PreparedServe
+from wse.studies.serve_sim.machines.machine import ServingMachine
+from wse.studies.serve_sim.machines.service_machines import ServiceMachines
+from wse.studies.serve_sim.options import PromisedTimes
 from wse.studies.serve_sim.result import (
     AmountResult,
     GoodputResult,
@@ -36,30 +38,20 @@ from wse.studies.serve_sim.result import (
 TIERS: Final = {"fast": FAST, "normal": NORMAL}
 
 
-def served_result(
-    prepared_serve: PreparedServe,
-    outcome: SimulationOutcome,
-    decode: ServingMachine,
-    prefill: ServingMachine | None,
-    max_users: int,
-) -> ServedResult:
+def served_result(machines: ServiceMachines, outcome: SimulationOutcome) -> ServedResult:
     """Compute latencies, utilisation, energy and cost from a finished serving simulation.
 
     Args:
-        prepared_serve: The serving request.
+        machines: The machines of the service.
         outcome: When each simulated request was admitted, answered and finished.
-        decode: One replica of the decode machine.
-        prefill: The prefill machine, if it is separate.
-        max_users: Maximum number of concurrent users per replica.
     """
-    request, workload = prepared_serve.request, outcome.workload
+    request, workload, decode = machines.prepared.request, outcome.workload, machines.decode
     tokens_per_s = float(workload.new_tokens.sum()) / outcome.makespan_s
     replica_s = outcome.replicas * outcome.makespan_s
     tiers = {name: workload.tier == tier for name, tier in TIERS.items()}
     requests_in_system, by_law = outcome.little
-    machines = [decode] if prefill is None else [decode, prefill]
-    power = _combine(prepared_serve, outcome.replicas, [machine.power_w for machine in machines])
-    price = _combine(prepared_serve, outcome.replicas, [machine.usd_per_hour for machine in machines])
+    power = _combine(machines, outcome.replicas, attrgetter("power_w"))
+    price = _combine(machines, outcome.replicas, attrgetter("usd_per_hour"))
     return ServedResult(
         all=_waits(outcome, np.ones(len(workload), bool)),
         tiers={name: _waits(outcome, in_tier) for name, in_tier in tiers.items() if 0 < in_tier.sum() < len(workload)},
@@ -67,16 +59,14 @@ def served_result(
         tokens_per_pass=_tokens_per_pass(outcome) if decode.drafts is not None and decode.drafts.draft_tokens else None,
         makespan_s=outcome.makespan_s,
         tokens_per_s=tokens_per_s,
-        goodput=None
-        if request.promised.ttft is None and request.promised.tpot is None
-        else _goodput(prepared_serve, outcome),
+        goodput=_goodput(request.promised, outcome),
         use=UseResult(
             busy=outcome.busy_s / replica_s,
             slowest_stage=outcome.work_s / replica_s,
-            prefill_busy=None if prefill is None else outcome.prefill_busy_s / replica_s,
+            prefill_busy=None if machines.prefill is None else outcome.prefill_busy_s / replica_s,
             in_flight=float((outcome.end_s - outcome.workload.arrival_s).sum()) / outcome.makespan_s,
             users=outcome.user_s / outcome.makespan_s,
-            most_users=outcome.replicas * max_users,
+            most_users=outcome.replicas * machines.max_users,
             kv=outcome.kv_token_s / (replica_s * decode.costs.kv_capacity_tokens),
         ),
         joules_per_token=_amount(power, lambda watts: watts / tokens_per_s),
@@ -142,12 +132,14 @@ def _waits(outcome: SimulationOutcome, selected: Bools) -> WaitsResult:
     )
 
 
-def _goodput(prepared_serve: PreparedServe, outcome: SimulationOutcome) -> GoodputResult:
-    request = prepared_serve.request
-    good = in_time(outcome, request.promised.ttft, request.promised.tpot)
+def _goodput(promised: PromisedTimes, outcome: SimulationOutcome) -> GoodputResult | None:
+    """Return the requests served within the promised times; None if no times are promised."""
+    if promised.ttft is None and promised.tpot is None:
+        return None
+    good = in_time(outcome, promised.ttft, promised.tpot)
     return GoodputResult(
-        ttft_s=request.promised.ttft,
-        tpot_s=request.promised.tpot,
+        ttft_s=promised.ttft,
+        tpot_s=promised.tpot,
         share=float(good.mean()),
         requests_per_s=float(good.sum()) / outcome.makespan_s,
         tokens_per_s=float(outcome.workload.new_tokens[good].sum()) / outcome.makespan_s,
@@ -155,25 +147,26 @@ def _goodput(prepared_serve: PreparedServe, outcome: SimulationOutcome) -> Goodp
 
 
 def _combine(
-    prepared_serve: PreparedServe, replicas: int, numbers: Sequence[SourcedNumber | None]
+    machines: ServiceMachines, replicas: int, number_of: Callable[[ServingMachine], SourcedNumber | None]
 ) -> SourcedNumber | None:
     """Combine the power or the price of the decode and prefill machines of all replicas.
 
     Args:
-        prepared_serve: The serving request.
+        machines: The machines of a replica.
         replicas: Number of replicas.
-        numbers: Power or price of each machine of a replica; None if unknown.
+        number_of: Function that returns the power or the price of a machine; None if unknown.
 
     Returns:
         The sum, or the maximum if both machines are parts of the same wafers. None if a number is
         unknown.
     """
+    numbers = [number_of(machine) for machine in (machines.decode, machines.prefill) if machine is not None]
     known_numbers = [number for number in numbers if number is not None]
     if len(known_numbers) < len(numbers):
         return None
-    if prepared_serve.shares_wafers:
-        return times(replicas, max(known_numbers, key=lambda number: number.value))
-    return times(replicas, _sum(known_numbers))
+    if machines.prepared.shares_wafers:
+        return max(known_numbers, key=lambda number: number.value).times(replicas)
+    return _sum(known_numbers).times(replicas)
 
 
 def _sum(numbers: Sequence[SourcedNumber]) -> SourcedNumber:

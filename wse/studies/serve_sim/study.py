@@ -7,33 +7,22 @@ because their number is finite.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.operating_point import operating_point
 from wse.serving.simulation.arrivals import CONSTANT
 from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
-from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.workload import Workload
-from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.serve_sim.inputs import inputs
-from wse.studies.serve_sim.machines.drafts import drawn_drafts
-from wse.studies.serve_sim.machines.gpus import gpu_machine
-from wse.studies.serve_sim.machines.kv_transfer import kv_transfer
-from wse.studies.serve_sim.machines.machine import ServingMachine, check_room, max_users_of
-from wse.studies.serve_sim.machines.wafers import wafer_machine
-from wse.studies.serve_sim.prefill_machine import Placement, prefill_errors
+from wse.studies.serve_sim.machines.service_machines import ServiceMachines, Simulate, compile_service
 from wse.studies.serve_sim.prepare import PreparedServe, prepare_serve
-from wse.studies.serve_sim.ranges import GivenRate, ranges_of_service
+from wse.studies.serve_sim.ranges import ranges_of_service
 from wse.studies.serve_sim.request import ServeRequest
 from wse.studies.serve_sim.result import STABLE_LOAD, LoadResult, RequestsResult, ServedResult, ServeResult
 from wse.studies.serve_sim.served import served_result
-from wse.studies.serve_sim.simulators import Simulate, simulator
 
 SERVED, INTERVALS = "requests", "intervals"
 """Activities in reports of progress."""
@@ -74,42 +63,31 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
     prepared_serve = prepare_serve(request)
     total = len(prepared_serve.workload)
     on_progress(0, total, "compiling")
-    decode = serving_machine(prepared_serve, prepared_serve.decode)
-    drafts = random_drafts(prepared_serve, decode)
-    with prefill_errors(request):
-        prefill = None if prepared_serve.prefill is None else serving_machine(prepared_serve, prepared_serve.prefill)
-    check_room(prepared_serve.workload, decode.costs)
-    max_users = max_users_of(
-        request.batches.max_users, prepared_serve.workload, decode.costs, shares_prefixes=request.keeps_prefixes
-    )
-    simulate_one = simulator(prepared_serve, decode, prefill, max_users, drafts, replicas=1)
-    on_progress(0, total, "capacity")
-    replica_capacity = capacity_requests_per_s(
-        prepared_serve.workload, max_users, lambda workload: simulate_one(workload, on_done=_silent)
-    )
-    replicas = _replicas(prepared_serve, decode, replica_capacity)
-    capacity = replicas * replica_capacity
     workload = prepared_serve.workload
+    machines = compile_service(prepared_serve, longest_requests=workload, shortest_requests=workload)
+    on_progress(0, total, "capacity")
+    replica_capacity = capacity_requests_per_s(workload, machines.max_users, machines.simulator(1))
+    replicas = _replicas(machines, replica_capacity)
+    capacity = replicas * replica_capacity
     if not prepared_serve.has_times:
-        workload = _with_arrival_times(prepared_serve, decode, capacity, replicas, simulate_one)
-    simulate = simulator(prepared_serve, decode, prefill, max_users, drafts, replicas)
+        workload = _with_arrival_times(machines, capacity, replicas)
     rate = workload.rate_per_s
     is_closed_loop, arrives_at_once = workload.in_flight is not None, math.isinf(rate)
     is_stable = is_closed_loop or rate < capacity
     outcome = None
     if is_stable or arrives_at_once or prepared_serve.has_times:
-        outcome = simulate(workload, on_done=_watcher(on_progress, SERVED))
+        outcome = machines.simulator(replicas, _watcher(on_progress, SERVED))(workload)
         rate = len(workload) / outcome.makespan_s if is_closed_loop else rate
     result = ServeResult(
-        inputs=inputs(prepared_serve, decode, max_users, replicas),
+        inputs=inputs(machines, replicas),
         replicas=replicas,
         note=prepared_serve.decode.note,
-        model=decode.model,
-        machine=decode.result,
-        prefill_machine=None if prefill is None else prefill.result,
-        kv_transfer=None if prefill is None else kv_transfer(prepared_serve, decode, prefill),
-        kv_tiers=decode.kv_tiers or None,
-        drafts=decode.drafts,
+        model=machines.decode.model,
+        machine=machines.decode.result,
+        prefill_machine=None if machines.prefill is None else machines.prefill.result,
+        kv_transfer=machines.kv_transfer(),
+        kv_tiers=machines.decode.kv_tiers or None,
+        drafts=machines.decode.drafts,
         requests=_requests_result(prepared_serve, workload, None if arrives_at_once else rate),
         load=LoadResult(
             capacity_requests_per_s=capacity,
@@ -118,11 +96,11 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             stable_requests_per_s=STABLE_LOAD * capacity,
             replicas_needed=None if is_stable or arrives_at_once else _stable_replicas(rate, replica_capacity),
         ),
-        served=None if outcome is None else served_result(prepared_serve, outcome, decode, prefill, max_users),
+        served=None if outcome is None else served_result(machines, outcome),
     )
     if outcome is not None and result.times_are_proportional:
-        watched = partial(simulate, on_done=_watcher(on_progress, INTERVALS))
-        result = _with_ranges(result, prepared_serve, outcome, decode, max_users, watched)
+        simulate = machines.simulator(replicas, _watcher(on_progress, INTERVALS))
+        result = _with_ranges(result, machines, outcome, simulate)
     on_progress(total, total, "")
     return Service(result=result, outcome=outcome)
 
@@ -148,6 +126,7 @@ def _requests_result(prepared_serve: PreparedServe, workload: Workload, rate: fl
         workload: The users' requests at their final arrival times.
         rate: Requests per second; None if all arrive at once.
     """
+    trace = prepared_serve.trace
     return RequestsResult(
         count=len(workload),
         arrivals=str(prepared_serve.request.arrivals),
@@ -157,26 +136,21 @@ def _requests_result(prepared_serve: PreparedServe, workload: Workload, rate: fl
         new_tokens=float(workload.new_tokens.mean()),
         in_flight=workload.in_flight,
         think_s=workload.think_s or None,
-        **_trace_fields(prepared_serve),
+        trace_format=None if trace is None else trace.title,
+        too_long=None if trace is None else trace.too_long or None,
+        without_answer=None if trace is None else trace.without_answer or None,
     )
 
 
 def _with_ranges(
-    result: ServeResult,
-    prepared_serve: PreparedServe,
-    outcome: SimulationOutcome,
-    decode: ServingMachine,
-    max_users: int,
-    simulate: Callable[[Workload], SimulationOutcome],
+    result: ServeResult, machines: ServiceMachines, outcome: SimulationOutcome, simulate: Simulate
 ) -> ServeResult:
     """Add 90 % intervals to the result of a simulated service, if the machine has them.
 
     Args:
         result: The result without intervals.
-        prepared_serve: The serving request.
+        machines: The machines. The decode machine also reads the prompts.
         outcome: The times of all requests.
-        decode: One replica, which also reads the prompts.
-        max_users: Maximum number of concurrent users per replica.
         simulate: Function that simulates the service with other arrival times.
     """
     if result.served is None:
@@ -185,32 +159,23 @@ def _with_ranges(
     def served_at(rate_multiple: float) -> ServedResult:
         """Simulate the service at a multiple of the arrival rate."""
         workload = outcome.workload.at_rate(rate_multiple * outcome.workload.rate_per_s)
-        return served_result(prepared_serve, simulate(workload), decode, None, max_users)
+        return served_result(machines, simulate(workload))
 
-    has_rate = prepared_serve.has_times or prepared_serve.request.traffic.rate is not None
-    load = result.load.offered if has_rate else None
-    given_rate = None if load is None else GivenRate(load=load, served_at=served_at)
-    in_flight = outcome.little[0] / result.replicas
-    ranges = ranges_of_service(result.served, decode, in_flight=in_flight, given_rate=given_rate)
+    has_rate = machines.prepared.has_times or machines.prepared.request.traffic.rate is not None
+    ranges = ranges_of_service(
+        result.served,
+        machines.decode,
+        in_flight=outcome.little[0] / result.replicas,
+        given_load=result.load.offered if has_rate else None,
+        served_at=served_at,
+    )
     if ranges is None:
         return result
     load_result = replace(result.load, overloaded_share=ranges.overloaded_share)
     return replace(result, load=load_result, ranges=ranges.intervals)
 
 
-def _trace_fields(prepared_serve: PreparedServe) -> dict[str, Any]:
-    """Return the fields of `RequestsResult` that describe a trace; none for random requests."""
-    trace = prepared_serve.trace
-    if trace is None:
-        return {}
-    return {
-        "trace_format": trace.title,
-        "too_long": trace.too_long or None,
-        "without_answer": trace.without_answer or None,
-    }
-
-
-def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: float) -> int:
+def _replicas(machines: ServiceMachines, capacity: float) -> int:
     """Return the number of replicas (identical machines that share the requests).
 
     The first applicable rule determines the number:
@@ -223,10 +188,10 @@ def _replicas(prepared_serve: PreparedServe, decode: ServingMachine, capacity: f
     3. Otherwise, it is the minimum number at which the queue stays short.
 
     Args:
-        prepared_serve: The serving request.
-        decode: One replica.
+        machines: The machines.
         capacity: Requests per second that one replica can serve.
     """
+    prepared_serve, decode = machines.prepared, machines.decode
     request = prepared_serve.request
     if request.base.replicas is not None:
         return request.base.replicas
@@ -250,9 +215,7 @@ def _stable_replicas(rate: float, capacity: float) -> int:
     return max(1, math.ceil(round(rate / capacity / STABLE_LOAD, 9))) if math.isfinite(rate) else 1
 
 
-def _with_arrival_times(
-    prepared_serve: PreparedServe, decode: ServingMachine, capacity: float, replicas: int, simulate_one: Simulate
-) -> Workload:
+def _with_arrival_times(machines: ServiceMachines, capacity: float, replicas: int) -> Workload:
     """Return random requests with arrival times at the requested rate.
 
     The first applicable rule determines the rate:
@@ -264,53 +227,24 @@ def _with_arrival_times(
     3. Otherwise, it is a fraction of the capacity, specified by ``--load`` or by default.
 
     Args:
-        prepared_serve: The serving request.
-        decode: One replica.
+        machines: The machines.
         capacity: Requests per second that all replicas can serve.
         replicas: Number of replicas.
-        simulate_one: Function that simulates one replica.
     """
-    request, users = prepared_serve.request, prepared_serve.rate_of_users
+    request, users = machines.prepared.request, machines.prepared.rate_of_users
+    workload, rate = machines.prepared.workload, capacity
     if request.traffic.rate is not None:
-        return prepared_serve.workload.at_rate(request.traffic.rate)
+        return workload.at_rate(request.traffic.rate)
     if users is None:
-        return prepared_serve.workload.at_rate(prepared_serve.load * capacity)
-    think_s, rate = prepared_serve.workload.think_s, capacity
+        return workload.at_rate(machines.prepared.load * capacity)
+    think_s = workload.think_s
     if not think_s:
-        rate = operating_point(decode.deployment, users, replicas).requests_per_s
+        rate = operating_point(machines.decode.deployment, users, replicas).requests_per_s
     elif math.isfinite(capacity):
         rate = min(capacity, users / think_s)
     replica_users = math.ceil(users / replicas)
     replica_rate = closed_loop_requests_per_s(
-        prepared_serve.workload, replica_users, rate * replica_users / users, partial(simulate_one, on_done=_silent)
+        workload, replica_users, rate * replica_users / users, machines.simulator(1)
     )
-    rate = replica_rate * users / replica_users
-    workload = prepared_serve.workload.at_rate(rate)
+    workload = workload.at_rate(replica_rate * users / replica_users)
     return replace(workload, in_flight=users) if request.arrivals == CONSTANT else workload
-
-
-def _silent(done_requests: int, total_requests: int) -> None:
-    """Do nothing, in place of a progress report, while simulations search for the capacity."""
-
-
-def serving_machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
-    """Compile and time the passes of a validated request, on wafers or GPUs."""
-    request = prepared_serve.request
-    tokens = math.ceil(prepared_serve.workload.prompt_tokens.mean() + prepared_serve.workload.new_tokens.mean())
-    if isinstance(placement, PreparedGpuEstimate):
-        return gpu_machine(placement, prepared_serve.context, tokens, request.draft_tokens, request.parking)
-    return wafer_machine(placement, tokens, request.draft_tokens, request.parking)
-
-
-def random_drafts(prepared_serve: PreparedServe, decode: ServingMachine) -> Drafts | None:
-    """Return the drafts of the simulation, whose tokens are accepted at random.
-
-    Drafts are tokens that a faster method proposes and the model verifies in one pass.
-
-    Returns:
-        The drafts, or None if there are none or they would not increase the speed.
-    """
-    acceptance = prepared_serve.decode.acceptance
-    if acceptance is None or decode.drafts is None or not decode.drafts.draft_tokens:
-        return None
-    return drawn_drafts(acceptance, decode.drafts.draft_tokens, prepared_serve.request.traffic.seed)

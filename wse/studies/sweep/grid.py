@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
+
 from wse.errors import BadInput, UnknownName
 from wse.files import short_repr
 from wse.hardware.load import check_value
@@ -172,11 +174,7 @@ class Grid:
         Args:
             index: Index of the setting in the sweep.
         """
-        places = []
-        for axis in reversed(self.axes):
-            index, place = divmod(index, len(axis.values))
-            places.append(place)
-        return tuple(reversed(places))
+        return tuple(map(int, np.unravel_index(index, [len(axis.values) for axis in self.axes])))
 
     def setting(self, index: int) -> dict[str, Scalar]:
         """Return the values of one setting of the sweep, keyed by axis name.

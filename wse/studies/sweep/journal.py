@@ -204,8 +204,7 @@ class Journal:
         try:
             yield
         except OSError as error:
-            message = (
+            raise BadInput(
                 f"{self._table}: cannot write {self.path.name}: {error.strerror or error}; correct that "
                 "and give the same command again, which resumes the sweep, or give another path with -o"
-            )
-            raise BadInput(message) from error
+            ) from error

@@ -9,7 +9,6 @@ values from the file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,19 +28,6 @@ TABLES: Final = ("wafer", "software")
 _SOONEST: Final = make_request(EstimateRequest, wafers=1, prompt_len=1, new_tokens=1)
 _SOONEST_ON_GPUS: Final = make_request(EstimateRequest, gpu="h100", gpus=1, prompt_len=1, new_tokens=1)
 """Requests for quick estimates, used to check names."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """A request to plot a sweep.
-
-    Attributes:
-        path: Output file.
-        axis: Name of the horizontal axis. None for the axis with the most values.
-    """
-
-    path: Path
-    axis: str | None = None
 
 
 def read_grid(source: Mapping[str, Any] | str | Path | None, sets: Sequence[str] | str = ()) -> Grid:
@@ -166,14 +152,14 @@ def check_names(grid: Grid) -> None:
                 continue  # may be valid with other values; else its row has the error
 
 
-def sweep_picture(png: str | None, axis: str | None) -> Picture | None:
-    """Return the plot requested by ``--png`` and ``--x``, or None without ``--png``.
+def sweep_picture(png: str | None, axis: str | None) -> Path | None:
+    """Return the path of the plot requested by ``--png``, or None without ``--png``.
 
     Raises:
         BadInput: The file cannot be written, or ``--x`` is specified without ``--png``.
     """
-    if png is None:
-        if axis is not None:
-            raise BadInput(f"--x {axis}: is the axis of a picture; give --png FILE.png too, or leave it out")
-        return None
-    return Picture(path=picture_path("--png", png), axis=axis)
+    if png is not None:
+        return picture_path("--png", png)
+    if axis is not None:
+        raise BadInput(f"--x {axis}: is the axis of a picture; give --png FILE.png too, or leave it out")
+    return None

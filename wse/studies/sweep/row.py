@@ -21,14 +21,13 @@ from wse.studies.options.option import union_parts
 Cell = bool | int | float | str | None
 Row = dict[str, Cell]
 
-_Strict = pydantic.ConfigDict(strict=True, extra="forbid")
 _Cell = bool | int | Annotated[float, pydantic.Field(allow_inf_nan=False)] | str | None
 
 
 class JournalEntry(pydantic.BaseModel):
     """Result of one setting of a sweep: its values, keyed by column, or an error."""
 
-    model_config = _Strict
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid")
 
     setting: Annotated[int, pydantic.Field(ge=0)]
     row: dict[str, _Cell] = {}

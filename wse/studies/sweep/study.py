@@ -23,7 +23,6 @@ from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.sweep.grid import Grid, known_fields
 from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.plot import check_axis, figure_of
-from wse.studies.sweep.request import Picture
 from wse.studies.sweep.result import SweepResult
 from wse.studies.sweep.row import JournalEntry, SettingOutcome, estimate_setting, failed_outcome
 from wse.studies.sweep.shown import SweepView, best_values, check_columns, check_view, prices_of, shown_rows
@@ -74,7 +73,8 @@ def sweep(
     restart: bool = False,
     every_column: bool = False,
     view: SweepView = VIEW,
-    picture: Picture | None = None,
+    png: Path | None = None,
+    x: str | None = None,
     on_progress: OnProgress = ignore,
 ) -> SweepResult:
     """Estimate every setting of a grid and write a table with one row per setting.
@@ -95,7 +95,8 @@ def sweep(
         restart: True to discard the results of an interrupted sweep instead of continuing it.
         every_column: Whether the table includes the columns with grades and sources.
         view: Rows and columns of the result.
-        picture: Plot to write, or None.
+        png: Path of the plot to write, or None.
+        x: Name of the horizontal axis of the plot. None for the axis with the most values.
         on_progress: Called with (settings done, total, a note on settings without an answer) at the
             start and after each setting.
 
@@ -108,7 +109,7 @@ def sweep(
     check_table_path(table)  # 1
     check_view(view)
     check_columns(view, grid)
-    axis = None if picture is None else check_axis(grid, picture.axis)
+    axis = None if png is None else check_axis(grid, x)
     began = time.perf_counter()
     with (
         engine_pool(engine, jobs) as pool,
@@ -118,10 +119,10 @@ def sweep(
         write_table(grid, journal.entries, table, every_column=every_column)  # 3
         rows, prices = shown_rows(grid, journal.entries(), view), prices_of(journal.entries())
         best = best_values(grid, journal.entries(), view.columns)
-        if picture is not None and axis is not None:
+        if png is not None and axis is not None:
             from wse.reports.figure import png_of
 
-            write_output("--png", picture.path, png_of(figure_of(grid, journal.entries(), axis)))
+            write_output("--png", png, png_of(figure_of(grid, journal.entries(), axis)))
         journal.remove()
     _check_answers(totals, len(grid), rows[0].error if rows else None, table)  # 4
     wall_s = time.perf_counter() - began
@@ -137,7 +138,7 @@ def sweep(
         rows=rows,
         best=best,
         prices=prices,
-        png=None if picture is None else str(picture.path),
+        png=None if png is None else str(png),
     )
 
 

@@ -90,15 +90,10 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
     for entry in entries():
         fields = {column(name): value for name, value in grid.setting(entry.setting).items()}
         repeated_columns = fields.keys() | {f"inputs_{name}" for name in fields}
-        report = {
-            k: v for k, v in entry.row.items() if k not in repeated_columns and (every_column or not _is_prose(k))
-        }
+        report = {k: v for k, v in entry.row.items() if k not in repeated_columns}
+        if not every_column:
+            report = {k: v for k, v in report.items() if not (k.startswith(PROSE_BEGINS) or k.endswith(PROSE_ENDS))}
         yield {**fields, ERROR: entry.error or None, **report}
-
-
-def _is_prose(name: str) -> bool:
-    """Return whether a column contains text about numbers, such as their sources or grades."""
-    return name.startswith(PROSE_BEGINS) or name.endswith(PROSE_ENDS)
 
 
 def _merge(kinds: dict[str, set[type]], row: Row) -> None:

@@ -10,9 +10,8 @@ from wse.serving.gpus.server import GpuServer
 from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.amounts import check_counts
 from wse.studies.options.drafts.draft import SAME
-from wse.studies.options.option import get_option
+from wse.studies.options.option import check_counts, get_option
 
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
 PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)

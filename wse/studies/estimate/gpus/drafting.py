@@ -16,7 +16,7 @@ from functools import cached_property
 from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.drafts.machine import DraftMachine, DraftSteps
 from wse.serving.steady_state import PromptRounds
-from wse.studies.estimate.drafts.best_drafts import Choose
+from wse.studies.estimate.drafts.best_drafts import Choose, UsersOfDrafts
 from wse.studies.estimate.drafts.result import DraftPlaceResult
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.options.drafts.draft import HEAD, SAME
@@ -138,3 +138,9 @@ def gpu_draft_place(prepared_estimate: PreparedGpuEstimate) -> DraftPlaceResult:
     return DraftPlaceResult(
         draft=HEAD if prepared_estimate.draft_model is None else prepared_estimate.draft_model, place=SAME
     )
+
+
+def gpu_draft_users(prepared_estimate: PreparedGpuEstimate) -> UsersOfDrafts:
+    """Return the users of a request and the GPUs that serve them with its drafts."""
+    drafter = GpuDrafter(prepared=prepared_estimate)
+    return UsersOfDrafts(drafter=drafter, users=prepared_estimate.users, replicas=prepared_estimate.replicas)

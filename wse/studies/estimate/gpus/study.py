@@ -13,7 +13,7 @@ from wse.serving.gpus.roofline import Tokens
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.drafts.plan import plan_of
 from wse.studies.estimate.drafts.result import DraftPlanResult
-from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place
+from wse.studies.estimate.gpus.drafting import GpuDrafter, gpu_draft_place, gpu_draft_users
 from wse.studies.estimate.gpus.grades import gpu_grades
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate, prepare_gpu_estimate
 from wse.studies.estimate.gpus.result import (
@@ -58,7 +58,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     cost = None if economics is None else system_cost(gpus, serving.tokens_per_s, economics)
     intervals = intervals_of(serving, sampled_gpu_figures(deployment, serving))
     return GpuEstimateResult(
-        inputs=_inputs(prepared_estimate),
+        inputs=gpu_inputs(prepared_estimate),
         note=prepared_estimate.note,
         batch=prepared_estimate.users,
         model=GpuModelResult(
@@ -155,14 +155,8 @@ def _drafts(prepared_estimate: PreparedGpuEstimate) -> DraftPlanResult | None:
     """
     if prepared_estimate.acceptance is None or prepared_estimate.new_tokens < 2:
         return None
-    users = UsersOfDrafts(
-        drafter=GpuDrafter(prepared=prepared_estimate),
-        users=prepared_estimate.users,
-        replicas=prepared_estimate.replicas,
-    )
-    return plan_of(
-        prepared_estimate.acceptance, users, gpu_draft_place(prepared_estimate), prepared_estimate.server.spec.name
-    )
+    users, place = gpu_draft_users(prepared_estimate), gpu_draft_place(prepared_estimate)
+    return plan_of(prepared_estimate.acceptance, users, place, prepared_estimate.server.spec.name)
 
 
 def _published(
@@ -241,7 +235,7 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
     )
 
 
-def _inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
+def gpu_inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
     """Return the request's options with defaults filled in, keyed by option name."""
     inputs: dict[str, str | int | None] = {
         "model": prepared_estimate.model,

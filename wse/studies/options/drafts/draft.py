@@ -6,7 +6,6 @@ from typing import Final
 
 from wse.errors import BadInput, UnknownName
 from wse.models.load import LoadedModel
-from wse.models.tokenizers.token_text import Tokenizer
 from wse.studies.run.request import RunRequest
 
 NGRAM: Final = "ngram"
@@ -43,11 +42,10 @@ def check_draft(request: RunRequest) -> None:
             if value is not None:
                 raise BadInput(f"{option} {value}: needs a draft; give --draft ngram, or --draft with a smaller model")
     if drafts.draft is not None and drafts.verify_tokens is not None:
-        message = (
+        raise BadInput(
             f"--verify-tokens {drafts.verify_tokens}: a pass verifies the tokens of --draft {drafts.draft}; "
             f"give --draft-tokens {max(1, drafts.verify_tokens - 1)} instead"
         )
-        raise BadInput(message)
     if drafts.draft_tokens is not None and drafts.draft_tokens < 1:
         raise BadInput(f"--draft-tokens {drafts.draft_tokens}: give a number of at least 1, or leave --draft out")
     if drafts.draft_place not in (None, *PLACES):
@@ -104,18 +102,16 @@ def pass_tokens(request: RunRequest, context: int, prompt_tokens: int) -> int:
         return drafts.verify_tokens or 0
     max_drafts = context - prompt_tokens - 1
     if max_drafts < 1:
-        message = (
+        raise BadInput(
             f"--draft {drafts.draft}: the context has {context} tokens, {max_drafts + 1} after the prompt, too few for "
             "a draft; give a longer --context, or leave --draft out"
         )
-        raise BadInput(message)
     draft_tokens = min(DRAFT_TOKENS, max_drafts) if drafts.draft_tokens is None else drafts.draft_tokens
     if not 1 <= draft_tokens <= max_drafts:
-        message = (
+        raise BadInput(
             f"--draft-tokens {draft_tokens}: the context has {context} tokens, {max_drafts + 1} after the prompt, one "
             f"of them the next token; give 1 to {max_drafts}"
         )
-        raise BadInput(message)
     return draft_tokens + 1
 
 
@@ -144,14 +140,8 @@ def check_vocabulary(option: str, draft: LoadedModel, target: LoadedModel, remed
         raise BadInput(f"{option}: {reason}; {remedy}")
     if draft.tokenizer is None or target.tokenizer is None:
         return
-    token = _first_difference(draft.tokenizer, target.tokenizer)
+    texts, target_texts = draft.tokenizer.decode, target.tokenizer.decode
+    token = next((token for token in range(target_ids) if texts([token]) != target_texts([token])), None)
     if token is not None:
-        draft_text, target_text = draft.tokenizer.decode([token]), target.tokenizer.decode([token])
-        reason = f"has another vocabulary: its id {token} is {draft_text!r}, {target.spec.name}'s {target_text!r}"
-        raise BadInput(f"{option}: {reason}; {remedy}")
-
-
-def _first_difference(draft: Tokenizer, target: Tokenizer) -> int | None:
-    """Return the first token id with different texts in two tokenizers; None if there is none."""
-    ids = range(target.vocab_size)
-    return next((token for token in ids if draft.decode([token]) != target.decode([token])), None)
+        difference = f"its id {token} is {texts([token])!r}, {target.spec.name}'s {target_texts([token])!r}"
+        raise BadInput(f"{option}: has another vocabulary: {difference}; {remedy}")

@@ -110,11 +110,10 @@ class CheckpointFile:
             digests, self._identity, ("a Program", "prompts, draws or weights"), strict=True
         ):
             if digest != expected_digest:
-                message = (
+                raise BadInput(
                     f"{CHECKPOINT_OPTION} {self.path}: belongs to {owner} with another digest ({digest.hex()[:12]}, "
                     f"needed: {expected_digest.hex()[:12]}); give the options of that run, {OTHER_NAME}"
                 )
-                raise BadInput(message)
         try:
             return self._checkpoint(arrays)
         except (KeyError, ValueError) as error:

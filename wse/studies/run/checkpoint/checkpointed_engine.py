@@ -39,6 +39,8 @@ class CheckpointedEngine:
 
     Attributes:
         passes_again: Number of passes whose results come from the checkpoint.
+        logits: Logits after the last token of each prompt, float32 ``[users, vocabulary]``. They do
+            not change while more tokens are generated.
 
     Raises:
         BadInput: The checkpoint is damaged.
@@ -58,15 +60,15 @@ class CheckpointedEngine:
         self._passes = [] if start is None else list(start.passes)
         self.passes_again = len(self._passes)
         self._done = 0  # passes whose results were returned in this run
-        self._prompt_logits = engine.logits
+        self.logits = engine.logits
         if start is not None:
-            engine_logits, stored_logits = self._prompt_logits, start.prompt_logits
+            engine_logits, stored_logits = self.logits, start.prompt_logits
             if (stored_logits.dtype, stored_logits.shape) != (engine_logits.dtype, engine_logits.shape):
                 needed_text = f"needed: {engine_logits.dtype} {list(engine_logits.shape)}"
                 raise file.damage(
                     ValueError(f"prompt_logits: {stored_logits.dtype} {list(stored_logits.shape)}, {needed_text}")
                 )
-            self._prompt_logits = stored_logits
+            self.logits = stored_logits
         self._written_s = time.monotonic()
         self._announced: set[int] = set()  # users with a pass in flight
 
@@ -74,14 +76,6 @@ class CheckpointedEngine:
     def tokens(self) -> list[int]:
         """Token ids produced by the last pass: one per user, or one per verified token."""
         return list(self._last.ids)
-
-    @property
-    def logits(self) -> npt.NDArray[np.float32]:
-        """Logits after the last token of each prompt, float32 ``[users, vocabulary]``.
-
-        They do not change while more tokens are generated.
-        """
-        return self._prompt_logits
 
     @property
     def verified_logits(self) -> npt.NDArray[np.float32]:
@@ -144,7 +138,7 @@ class CheckpointedEngine:
                 phase = self._engine.program.prefill[index]
                 self._end_pass(phase, self._engine.streams.host_tokens[: self._engine.program.batch].tolist())
                 if index == chunks - 1:
-                    self._prompt_logits = self._engine.logits
+                    self.logits = self._engine.logits
                 yield index
 
     def decode(self, tokens: Sequence[int] = ()) -> list[int]:
@@ -219,7 +213,7 @@ class CheckpointedEngine:
         """Write the checkpoint."""
         self._go_on()
         passes, state = tuple(self._passes), self._engine.state()
-        self._file.write(Checkpoint(passes=passes, state=state, prompt_logits=self._prompt_logits))
+        self._file.write(Checkpoint(passes=passes, state=state, prompt_logits=self.logits))
         self._written_s = time.monotonic()
 
     @property

@@ -253,11 +253,10 @@ def ray_backend(prepared_run: PreparedRun, program: Program) -> Iterator[Backend
     """
     request = prepared_run.request
     if any(stage.span > 1 for stage in program.stages):
-        message = (
+        raise BadInput(
             f"--engine ray: each wafer is a separate process, but --mapping {program.mapping_name} has regions that "
             "span wafers; use --mapping region or pipeline, or --engine local"
         )
-        raise BadInput(message)
     with ray_cluster(request.ray_address):
         max_bytes = max(required_bytes(program, (wafer,)) for wafer in range(program.wafers))
         cpus = cpus_of_each(program.wafers, max_bytes, node_resources())

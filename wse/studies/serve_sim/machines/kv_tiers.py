@@ -237,10 +237,10 @@ def _link(number: SourcedNumber, factor: float, bytes_per_token: float) -> dict[
         factor: Factor that converts this bandwidth to the total bandwidth of all links in bytes/s.
         bytes_per_token: Bytes that are loaded for each cached token.
     """
-    bounds = None if number.range is None else (factor * number.range[0], factor * number.range[1])
+    rate = number.times(factor)
     return {
-        "bytes_per_s": factor * number.value,
-        "bytes_per_s_range": bounds,
+        "bytes_per_s": rate.value,
+        "bytes_per_s_range": rate.range,
         "grade": number.grade,
         "source": number.source,
         "bytes_per_token": bytes_per_token,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from wse.errors import BadInput, DoesNotFit
@@ -99,17 +99,6 @@ class ServingMachine:
     replicas: int | None = None
 
 
-def times(count: int, amount: SourcedNumber) -> SourcedNumber:
-    """Return the power or price of several wafers or GPUs, with its range and source.
-
-    Args:
-        count: Number of wafers or GPUs.
-        amount: Power or price of one of them.
-    """
-    ends = None if amount.range is None else (count * amount.range[0], count * amount.range[1])
-    return replace(amount, value=count * amount.value, range=ends)
-
-
 def check_room(workload: Workload, costs: PassCosts) -> None:
     """Check that the KV cache of the longest request fits when no other request is served.
 
@@ -122,12 +111,11 @@ def check_room(workload: Workload, costs: PassCosts) -> None:
     """
     slots = costs.room_tokens(workload.max_tokens)
     if slots > costs.kv_capacity_tokens:
-        message = (
+        raise DoesNotFit(
             f"the KV cache of the longest request is too large: {workload.max_tokens:,} tokens need {slots:,} "
             f"slots, but there is room for {costs.kv_capacity_tokens:,}; give more wafers or GPUs, or shorter requests "
             "(a smaller --context, and for a trace --too-long skip)"
         )
-        raise DoesNotFit(message)
 
 
 def max_users_of(max_users: int | None, workload: Workload, costs: PassCosts, *, shares_prefixes: bool) -> int:

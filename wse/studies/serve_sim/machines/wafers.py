@@ -15,7 +15,7 @@ from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.placement import model_result
 from wse.studies.serve_sim.machines.drafts import drafted_costs
 from wse.studies.serve_sim.machines.kv_tiers import wafer_tiers
-from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine, times
+from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine
 from wse.studies.serve_sim.options import TierOptions
 
 NO_INPUTS: Final = ("capacity", "verify_tokens")
@@ -55,17 +55,15 @@ def wafer_machine(
         deployment=timed_deployment(prepared_estimate, layout.compilation.program),
         drafts=drafts,
         model=model_result(spec, program),
-        result=MachineResult(
+        result=MachineResult.from_parts(
+            costs,
             name=wafer.name,
             wafers=wafers,
             stages=len(program.stages),
             mapping=program.mapping_name,
-            kv_capacity_tokens=costs.kv_capacity_tokens,
             kv_capacity_users=users_that_fit(costs, mean_tokens),
-            kv_block_tokens=costs.kv_block_tokens,
             grid_users=(costs.decode.slots,),
             grid_contexts=costs.contexts,
-            chunk_tokens=costs.chunk_tokens,
             grid_last_chunks=costs.prefill.last_tokens,
             round_s=costs.round_s(1, prepared_estimate.middle_context[0], ()),
         ),
@@ -78,8 +76,8 @@ def wafer_machine(
         kv_tiers=wafer_tiers(
             parking, program, wafer, prepared_estimate.request.machine, drafts, kv_bytes, bytes_per_state
         ),
-        power_w=times(wafers, economics.power_w),
-        usd_per_hour=times(wafers, economics.usd_per_hour),
+        power_w=economics.power_w.times(wafers),
+        usd_per_hour=economics.usd_per_hour.times(wafers),
         uncertainty=uncertainty_of(prepared_estimate, layout.compilation.program),
         replicas=None if prepared_estimate.goal.users is None else prepared_estimate.goal.replicas,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -82,17 +82,12 @@ def _check_sizes(path: Path, number: int, line_bytes: int, total_bytes: int) -> 
         raise BadInput(f"{path}, line {number}: more than {LIMIT_BYTES:,} bytes; read fewer requests, with --requests")
 
 
-def count_columns(first_line: str, names: Collection[str]) -> int:
-    """Return how many of the given column names occur in a CSV header; 0 if it is not CSV.
-
-    Args:
-        first_line: First line of a file.
-        names: Column names to look for.
-    """
+def header_columns(first_line: str) -> list[str]:
+    """Return the column names in the first line of a file; none if it is not CSV."""
     try:
-        return len({cell.strip() for row in csv.reader([first_line]) for cell in row} & set(names))
+        return [cell.strip() for row in csv.reader([first_line]) for cell in row]
     except csv.Error:
-        return 0
+        return []
 
 
 def column_names(line: TraceLine) -> list[str]:

@@ -1,6 +1,6 @@
 """Mooncake traces (Qin et al., FAST 2025; github.com/kvcache-ai/Mooncake, FAST25-release).
 
-Each line is a JSON object. Times are in milliseconds. ``hash_ids`` has one number per block of 512
+Each line is a JSON object. Times are in milliseconds. The optional ``hash_ids`` has one number per block of 512
 prompt tokens; equal numbers mean that the prompts are identical up to the end of the block. A block
 that the prompt does not fill, and the block with the last token of a prompt, cannot be reused:
 at least one token must be read to get the first token of the answer.
@@ -15,7 +15,7 @@ from typing import Any, Final
 from wse.errors import BadInput
 from wse.files import short_repr
 from wse.studies.serve_sim.traces.lines import TraceLine
-from wse.studies.serve_sim.traces.trace_format import TraceRequest, seconds_of, token_count
+from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest, seconds_of, token_count
 from wse_mappings.rounding import ceil_div
 
 BLOCK_TOKENS: Final = 512
@@ -23,39 +23,31 @@ ARRIVAL, PROMPT, ANSWER, HASHES = FIELDS = ("timestamp", "input_length", "output
 NEEDED: Final = (ARRIVAL, PROMPT, ANSWER)
 
 
-class Mooncake:
-    """Format of Mooncake traces: JSON Lines with the arrival and lengths of one request per line.
+FIRST_LINE: Final = '{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, ...]}'
 
-    The field ``hash_ids``, which identifies reusable blocks of the prompt, is optional.
-    """
 
-    title: Final = "Mooncake JSONL"
-    first_line: Final = '{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, ...]}'
+def _first_fields(first_line: str) -> list[str]:
+    """Return the keys of a JSON object; none if the line is not a JSON object."""
+    try:
+        value = json.loads(first_line)
+    except (ValueError, RecursionError):
+        return []
+    return list(value) if isinstance(value, dict) else []
 
-    def known_fields(self, first_line: str) -> int:
-        """Count the fields of this format in a file's first line, to recognise the format.
 
-        The result is 0 if the line is not a JSON object.
-        """
-        try:
-            value = json.loads(first_line)
-        except (ValueError, RecursionError):
-            return 0
-        return len(set(FIELDS) & set(value)) if isinstance(value, dict) else 0
-
-    def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
-        """Yield the request in each line of a Mooncake trace (see `TraceFormat.requests`)."""
-        for line in lines:
-            values = _json_object(line)
-            prompt_tokens = token_count(line, PROMPT, values[PROMPT])
-            yield TraceRequest(
-                line=line,
-                arrival_s=seconds_of(line, ARRIVAL, values[ARRIVAL], 1e-3),
-                prompt_tokens=prompt_tokens,
-                new_tokens=token_count(line, ANSWER, values[ANSWER], minimum=0),
-                prefix=_reusable_blocks(line, values.get(HASHES), prompt_tokens),
-                block_tokens=BLOCK_TOKENS,
-            )
+def _requests(lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
+    """Yield the request in each line of a Mooncake trace (see `TraceFormat`)."""
+    for line in lines:
+        values = _json_object(line)
+        prompt_tokens = token_count(line, PROMPT, values[PROMPT])
+        yield TraceRequest(
+            line=line,
+            arrival_s=seconds_of(line, ARRIVAL, values[ARRIVAL], 1e-3),
+            prompt_tokens=prompt_tokens,
+            new_tokens=token_count(line, ANSWER, values[ANSWER], minimum=0),
+            prefix=_reusable_blocks(line, values.get(HASHES), prompt_tokens),
+            block_tokens=BLOCK_TOKENS,
+        )
 
 
 def _json_object(line: TraceLine) -> dict[str, Any]:
@@ -69,10 +61,10 @@ def _json_object(line: TraceLine) -> dict[str, Any]:
     except (ValueError, RecursionError) as fault:
         raise BadInput(f"{line.place}: not JSON: {fault}; correct the line") from fault
     if not isinstance(value, dict):
-        raise BadInput(f"{line.place}: {short_repr(value)}: give an object such as {Mooncake.first_line}")
+        raise BadInput(f"{line.place}: {short_repr(value)}: give an object such as {FIRST_LINE}")
     missing_names = [name for name in NEEDED if name not in value]
     if missing_names:
-        raise BadInput(f"{line.place}: {missing_names[0]} is missing; give an object such as {Mooncake.first_line}")
+        raise BadInput(f"{line.place}: {missing_names[0]} is missing; give an object such as {FIRST_LINE}")
     return value
 
 
@@ -94,12 +86,21 @@ def _reusable_blocks(line: TraceLine, hashes: Any, prompt_tokens: int) -> tuple[
     blocks = ceil_div(prompt_tokens, BLOCK_TOKENS)
     if not isinstance(hashes, list) or len(hashes) != blocks:
         found = f"{len(hashes):,} numbers" if isinstance(hashes, list) else short_repr(hashes)
-        message = (
+        raise BadInput(
             f"{line.place}: {HASHES} has {found}; give {blocks:,}, "
             f"one per block of {BLOCK_TOKENS} of the {prompt_tokens:,} prompt tokens"
         )
-        raise BadInput(message)
     wrong_values = [value for value in hashes if type(value) is not int]
     if wrong_values:
         raise BadInput(f"{line.place}: {HASHES} contains {short_repr(wrong_values[0])}; give whole numbers")
     return tuple(hashes[: (prompt_tokens - 1) // BLOCK_TOKENS])
+
+
+MOONCAKE: Final = TraceFormat(
+    title="Mooncake JSONL",
+    first_line=FIRST_LINE,
+    fields=FIELDS,
+    first_fields=_first_fields,
+    requests=_requests,
+)
+"""Format of Mooncake traces: JSON Lines with the arrival and lengths of one request per line."""

@@ -6,58 +6,51 @@ The formats of this kind are those of Azure, BurstGPT and Splitwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from wse.errors import BadInput
 from wse.files import short_repr
-from wse.studies.serve_sim.traces.lines import TraceLine, count_columns, read_rows
-from wse.studies.serve_sim.traces.trace_format import TraceRequest, seconds_of, token_count
+from wse.studies.serve_sim.traces.lines import TraceLine, header_columns, read_rows
+from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest, seconds_of, token_count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainCsv:
-    """A format of CSV files with one request per row. Other columns are ignored.
+def plain_csv(
+    title: str,
+    columns: tuple[str, str, str],
+    read_arrival: Callable[[TraceLine, str, Any], float] = seconds_of,
+    *,
+    from_first: bool = False,
+) -> TraceFormat:
+    """Return a format of CSV files with one request per row. Other columns are ignored.
 
-    Attributes:
+    Args:
         title: Name of the format.
-        arrival, prompt, answer: Names of the columns.
+        columns: Names of the columns with the arrival, the prompt length and the answer length.
         read_arrival: Function that converts an arrival time to seconds. Its arguments are the line,
             the name of the column, and the text of the cell.
         from_first: Whether to subtract the first arrival from all arrival times, because the file
             states dates.
     """
+    arrival, prompt, answer = columns
 
-    title: str
-    arrival: str
-    prompt: str
-    answer: str
-    read_arrival: Callable[[TraceLine, str, Any], float] = seconds_of
-    from_first: bool = False
-
-    @property
-    def first_line(self) -> str:
-        """Header of such a file."""
-        return f"{self.arrival},{self.prompt},{self.answer}"
-
-    def known_fields(self, first_line: str) -> int:
-        """Count the columns of this format in a file's first line, to recognise the format."""
-        return count_columns(first_line, (self.arrival, self.prompt, self.answer))
-
-    def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
-        """Yield the request in each row of a CSV trace (see `TraceFormat.requests`)."""
+    def requests(lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
+        """Yield the request in each row of a CSV trace (see `TraceFormat`)."""
         first_s = 0.0
-        for index, (line, values) in enumerate(read_rows(lines, (self.arrival, self.prompt, self.answer))):
-            arrival_s = self.read_arrival(line, self.arrival, values[self.arrival])
-            if self.from_first and index == 0:
+        for index, (line, values) in enumerate(read_rows(lines, columns)):
+            arrival_s = read_arrival(line, arrival, values[arrival])
+            if from_first and index == 0:
                 first_s = arrival_s
             yield TraceRequest(
                 line=line,
                 arrival_s=arrival_s - first_s,
-                prompt_tokens=token_count(line, self.prompt, values[self.prompt]),
-                new_tokens=token_count(line, self.answer, values[self.answer], minimum=0),
+                prompt_tokens=token_count(line, prompt, values[prompt]),
+                new_tokens=token_count(line, answer, values[answer], minimum=0),
             )
+
+    return TraceFormat(
+        title=title, first_line=",".join(columns), fields=columns, first_fields=header_columns, requests=requests
+    )
 
 
 def _date_s(line: TraceLine, name: str, value: Any) -> float:
@@ -79,13 +72,8 @@ def _date_s(line: TraceLine, name: str, value: Any) -> float:
         raise BadInput(message) from fault
 
 
-AZURE: Final = PlainCsv(
-    title="Azure LLM inference CSV",
-    arrival="TIMESTAMP",
-    prompt="ContextTokens",
-    answer="GeneratedTokens",
-    read_arrival=_date_s,
-    from_first=True,
+AZURE: Final = plain_csv(
+    "Azure LLM inference CSV", ("TIMESTAMP", "ContextTokens", "GeneratedTokens"), _date_s, from_first=True
 )
 """Azure LLM inference traces of 2023 and 2024.
 
@@ -93,21 +81,11 @@ Sources: Patel et al., Splitwise, ISCA 2024; Stojkovic et al., DynamoLLM, HPCA 2
 format in github.com/Azure/AzurePublicDataset.
 """
 
-BURSTGPT: Final = PlainCsv(
-    title="BurstGPT CSV",
-    arrival="Timestamp",
-    prompt="Request tokens",
-    answer="Response tokens",
-)
+BURSTGPT: Final = plain_csv("BurstGPT CSV", ("Timestamp", "Request tokens", "Response tokens"))
 """BurstGPT traces (Wang et al., KDD 2025; github.com/HPMLL/BurstGPT).
 
 Times are in seconds. Failed requests have 0 response tokens.
 """
 
-SPLITWISE: Final = PlainCsv(
-    title="Splitwise CSV of Vidur",
-    arrival="arrived_at",
-    prompt="num_prefill_tokens",
-    answer="num_decode_tokens",
-)
+SPLITWISE: Final = plain_csv("Splitwise CSV of Vidur", ("arrived_at", "num_prefill_tokens", "num_decode_tokens"))
 """Splitwise traces in the format of Vidur (Agrawal et al., MLSys 2024, github.com/microsoft/vidur)."""

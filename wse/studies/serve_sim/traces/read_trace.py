@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -15,33 +16,16 @@ from wse.files import short_repr
 from wse.serving.simulation.prefixes import PrefixTreeBuilder
 from wse.serving.simulation.workload import Workload
 from wse.studies.serve_sim.traces.lines import TraceLine, read_lines
-from wse.studies.serve_sim.traces.mooncake import Mooncake
+from wse.studies.serve_sim.traces.mooncake import MOONCAKE
 from wse.studies.serve_sim.traces.plain_csv import AZURE, BURSTGPT, SPLITWISE
 from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest
-from wse.studies.serve_sim.traces.wse_csv import WseCsv
+from wse.studies.serve_sim.traces.wse_csv import WSE_CSV
 
-FORMATS: Final[tuple[TraceFormat, ...]] = (WseCsv(), Mooncake(), AZURE, SPLITWISE, BURSTGPT)
+FORMATS: Final = (WSE_CSV, MOONCAKE, AZURE, SPLITWISE, BURSTGPT)
 MAX_REQUESTS: Final = 1_000_000
 MAX_BLOCKS: Final = 5_000_000
 """Maximum number of different blocks of prompts, each of which needs about 200 bytes of memory."""
 LATEST_S: Final = 1e9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceSelection:
-    """Rules that determine which requests of a trace are served.
-
-    Attributes:
-        context: Maximum number of tokens per request, prompt plus answer.
-        limit_source: Source of this maximum, for error messages, such as "--context 4096".
-        skips_too_long: True to leave out longer requests. False to raise an error.
-        max_requests: Number of requests after which reading stops; None for all.
-    """
-
-    context: int
-    limit_source: str
-    skips_too_long: bool = False
-    max_requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,7 +45,9 @@ class Trace:
     without_answer: int
 
 
-def read_trace(path: Path, selection: TraceSelection) -> Trace:
+def read_trace(
+    path: Path, *, context: int, limit_source: str, skips_too_long: bool = False, max_requests: int | None = None
+) -> Trace:
     """Read the requests of a serving simulation from a trace of any known format.
 
     Arrival times must not be negative or decrease. Requests whose answer has no tokens failed in
@@ -69,25 +55,58 @@ def read_trace(path: Path, selection: TraceSelection) -> Trace:
 
     Args:
         path: The file.
-        selection: Which requests are served.
+        context: Maximum number of tokens per request, prompt plus answer.
+        limit_source: Source of this maximum, for error messages, such as "--context 4096".
+        skips_too_long: True to leave out longer requests. False to raise an error.
+        max_requests: Number of requests after which reading stops; None for all.
 
     Raises:
-        BadInput: The file cannot be read or is too large, or a line is invalid. The message names
-            the line.
+        BadInput: The file cannot be read or is too large, a line is invalid, a request is too long,
+            or no requests remain. The message names the line.
         UnknownName: A column or a tier is unknown.
     """
     lines = read_lines(path)
     first_line = next(lines, None)
     if first_line is None:
-        message = f"{path}: is empty; give a trace of requests, such as a CSV file that begins with {WseCsv.first_line}"
-        raise BadInput(message)
+        raise BadInput(
+            f"{path}: is empty; give a trace of requests, such as a CSV file that begins with {WSE_CSV.first_line}"
+        )
     trace_format = _format_of(first_line)
-    collector = _Collector(selection)
-    for request in trace_format.requests(chain([first_line], lines)):
-        collector.add(request)
-        if len(collector) == selection.max_requests:
+    arrival_s, tree = array("d"), PrefixTreeBuilder()
+    columns = {name: array("q") for name in ("prompt_tokens", "new_tokens", "tier", "prefix")}
+    first_too_long, too_long, without_answer = None, 0, 0
+    for request in _in_order(trace_format.requests(chain([first_line], lines))):
+        if not request.new_tokens:
+            without_answer += 1
+            continue
+        if request.prompt_tokens + request.new_tokens > context:
+            first_too_long, too_long = first_too_long or request, too_long + 1
+            continue
+        if len(arrival_s) == MAX_REQUESTS:
+            _refuse_more(request, f"{MAX_REQUESTS:,} requests")
+        arrival_s.append(request.arrival_s)
+        last_block = tree.add(request.prefix, request.block_tokens)
+        values = (request.prompt_tokens, request.new_tokens, request.tier, last_block)
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+        if len(tree) > MAX_BLOCKS:  # a line is limited, so the tree never grows far beyond
+            _refuse_more(request, f"{MAX_BLOCKS:,} different blocks of prompts")
+        if len(arrival_s) == max_requests:
             break
-    return collector.trace(path, trace_format.title)
+    if first_too_long is not None and not skips_too_long:
+        further_text = f", and so are {too_long - 1:,} further requests" if too_long > 1 else ""
+        raise BadInput(
+            f"{first_too_long.line.place}: {first_too_long.prompt_tokens} + {first_too_long.new_tokens} tokens are "
+            f"more than {limit_source}{further_text}; give at most {context}, or leave such requests out with "
+            "--too-long skip"
+        )
+    if not arrival_s:
+        left_out = too_long + without_answer
+        rest = f" besides {left_out:,} that are too long or have no answer" if left_out else ""
+        raise BadInput(f"{path}: there is no request{rest}; give at least one below the first line")
+    requests: dict[str, Any] = {name: np.array(column) for name, column in columns.items()}
+    workload = Workload(arrival_s=np.array(arrival_s), **requests, prefix_tree=tree.tree())
+    return Trace(workload=workload, title=trace_format.title, too_long=too_long, without_answer=without_answer)
 
 
 def _format_of(first_line: TraceLine) -> TraceFormat:
@@ -101,117 +120,37 @@ def _format_of(first_line: TraceLine) -> TraceFormat:
     best_format = max(FORMATS, key=lambda trace_format: trace_format.known_fields(first_line.text))
     if not best_format.known_fields(first_line.text):
         known_lines = "; or ".join(f"{f.first_line} ({f.title})" for f in FORMATS)
-        message = (
+        raise BadInput(
             f"{first_line.place}: {short_repr(first_line.text)}: no known trace of requests begins like this; "
             f"begin with {known_lines}"
         )
-        raise BadInput(message)
     return best_format
 
 
-class _Collector:
-    """The requests read from a trace so far, and the numbers of requests left out."""
+def _in_order(requests: Iterable[TraceRequest]) -> Iterator[TraceRequest]:
+    """Yield the requests of a trace after checking that their arrival times do not decrease.
 
-    def __init__(self, selection: TraceSelection) -> None:
-        """Create a collector without requests."""
-        self._selection = selection
-        self._arrival_s = array("d")
-        self._prompt_tokens, self._new_tokens, self._tiers, self._prefixes = (array("q") for _ in range(4))
-        self._tree = PrefixTreeBuilder()
-        self._last_s = 0.0
-        self._first_too_long: TraceRequest | None = None
-        self._too_long = self._without_answer = 0
-
-    def __len__(self) -> int:
-        """Return the number of requests that are served."""
-        return len(self._arrival_s)
-
-    def add(self, request: TraceRequest) -> None:
-        """Check the next request of the trace. Either add it or count it as left out.
-
-        A request is left out if it has no answer or exceeds the context.
-
-        Raises:
-            BadInput: The arrival time is invalid, or there are too many requests or prompt blocks.
-        """
-        self._check_arrival(request)
-        if not request.new_tokens:
-            self._without_answer += 1
-            return
-        if request.prompt_tokens + request.new_tokens > self._selection.context:
-            self._too_long += 1
-            self._first_too_long = self._first_too_long or request
-            return
-        if len(self) == MAX_REQUESTS:
-            self._refuse_more(request, f"{MAX_REQUESTS:,} requests")
-        self._arrival_s.append(request.arrival_s)
-        self._prompt_tokens.append(request.prompt_tokens)
-        self._new_tokens.append(request.new_tokens)
-        self._tiers.append(request.tier)
-        self._prefixes.append(self._tree.add(request.prefix, request.block_tokens))
-        if len(self._tree) > MAX_BLOCKS:  # a line is limited, so the tree never grows far beyond
-            self._refuse_more(request, f"{MAX_BLOCKS:,} different blocks of prompts")
-
-    def _refuse_more(self, request: TraceRequest, limit: str) -> NoReturn:
-        """Raise BadInput because the trace has too many requests or prompt blocks.
-
-        Args:
-            request: First request beyond the limit.
-            limit: The limit, such as "1,000,000 requests", for the message.
-        """
-        raise BadInput(f"{request.line.place}: more than {limit}; read fewer requests, with --requests")
-
-    def _check_arrival(self, request: TraceRequest) -> None:
-        """Raise BadInput if a request's arrival time is out of range or before the previous one."""
-        time, last_s = request.arrival_s, self._last_s
+    Raises:
+        BadInput: An arrival time is out of range, or before the previous one.
+    """
+    last_s = 0.0
+    for request in requests:
+        time, place = request.arrival_s, request.line.place
         if not 0 <= time <= LATEST_S:
-            raise BadInput(f"{request.line.place}: arrival after {time:g} s: give times from 0 s to {LATEST_S:.0e} s")
+            raise BadInput(f"{place}: arrival after {time:g} s: give times from 0 s to {LATEST_S:.0e} s")
         if time < last_s:
-            message = (
-                f"{request.line.place}: arrival after {time:.9g} s is before {last_s:.9g} s of the line above; "
-                "sort lines by arrival"
+            raise BadInput(
+                f"{place}: arrival after {time:.9g} s is before {last_s:.9g} s of the line above; sort lines by arrival"
             )
-            raise BadInput(message)
-        self._last_s = time
+        last_s = time
+        yield request
 
-    def _check_lengths(self) -> None:
-        """Raise BadInput if requests exceed the context and the selection does not skip them."""
-        request, selection = self._first_too_long, self._selection
-        if request is None or selection.skips_too_long:
-            return
-        further_text = f", and so are {self._too_long - 1:,} further requests" if self._too_long > 1 else ""
-        message = (
-            f"{request.line.place}: {request.prompt_tokens} + {request.new_tokens} tokens are more than "
-            f"{selection.limit_source}{further_text}; give at most {selection.context}, or leave such requests out "
-            "with --too-long skip"
-        )
-        raise BadInput(message)
 
-    def trace(self, path: Path, title: str) -> Trace:
-        """Return the collected requests as a workload, with the numbers of requests left out.
+def _refuse_more(request: TraceRequest, limit: str) -> NoReturn:
+    """Raise BadInput because the trace has too many requests or prompt blocks.
 
-        Args:
-            path: The file, for error messages.
-            title: Name of the format.
-
-        Raises:
-            BadInput: No requests remain, or some exceed the context and must not be skipped.
-        """
-        self._check_lengths()
-        if not len(self):
-            left_out = self._too_long + self._without_answer
-            rest = f" besides {left_out:,} that are too long or have no answer" if left_out else ""
-            raise BadInput(f"{path}: there is no request{rest}; give at least one below the first line")
-        return Trace(
-            workload=Workload(
-                arrival_s=np.array(self._arrival_s),
-                prompt_tokens=np.array(self._prompt_tokens),
-                new_tokens=np.array(self._new_tokens),
-                tier=np.array(self._tiers),
-                prefix=np.array(self._prefixes),
-                prefix_tree=self._tree.tree(),
-            ),
-            title=title,
-            too_long=self._too_long,
-            without_answer=self._without_answer,
-        )
+    Args:
+        request: First request beyond the limit.
+        limit: The limit, such as "1,000,000 requests", for the message.
+    """
+    raise BadInput(f"{request.line.place}: more than {limit}; read fewer requests, with --requests")

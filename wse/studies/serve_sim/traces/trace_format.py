@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from wse.errors import BadInput
 from wse.files import short_repr
@@ -37,39 +37,33 @@ class TraceRequest:
     block_tokens: int = 0
 
 
-class TraceFormat(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceFormat:
     """A format of trace files.
 
     Attributes:
         title: Name of the format, such as "BurstGPT CSV".
         first_line: A typical first line, for messages.
+        fields: Names of the fields of a request, some of which may be optional.
+        first_fields: Function that returns the field names in a file's first line; empty if the
+            line is not of this kind of file.
+        requests: Function that yields the requests of a trace in the order of the file. Its
+            argument is an iterator over all lines of the file, including a header. It raises
+            BadInput for a line that is not of this format; the message names the line.
     """
 
-    @property
-    def title(self) -> str: ...
-    @property
-    def first_line(self) -> str: ...
+    title: str
+    first_line: str
+    fields: tuple[str, ...]
+    first_fields: Callable[[str], Iterable[str]]
+    requests: Callable[[Iterator[TraceLine]], Iterator[TraceRequest]]
 
     def known_fields(self, first_line: str) -> int:
         """Count the field names of this format in a file's first line.
 
         A file is read in the format with the highest count.
         """
-        ...
-
-    def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
-        """Read the requests of a trace.
-
-        Args:
-            lines: All lines of the file, including a header.
-
-        Yields:
-            The requests in the order of the file.
-
-        Raises:
-            BadInput: A line is not of this format. The message names the line.
-        """
-        ...
+        return len({*self.fields} & {*self.first_fields(first_line)})
 
 
 MAX_TOKENS: Final = 2**31

@@ -14,55 +14,42 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.files import short_repr
 from wse.serving.simulation.workload import FAST, NORMAL
-from wse.studies.serve_sim.traces.lines import TraceLine, column_names, count_columns, read_rows
-from wse.studies.serve_sim.traces.trace_format import TraceRequest, seconds_of, token_count
+from wse.studies.serve_sim.traces.lines import TraceLine, column_names, header_columns, read_rows
+from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest, seconds_of, token_count
 
 NEEDED: Final = ("arrival_s", "prompt_tokens", "new_tokens")
 OPTIONAL: Final = ("tier", "prefix", "prefix_tokens")
 TIERS: Final = {"fast": FAST, "normal": NORMAL, "": NORMAL}
 
 
-class WseCsv:
-    """The CSV format of wse, with optional columns for service tiers and shared prefixes.
+def _requests(lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
+    """Yield the request in each row of a trace, with its tier and prefix (see `TraceFormat`).
 
     In contrast to other formats, unknown columns are an error.
+
+    Raises:
+        UnknownName: A column or a tier is unknown.
     """
-
-    title: Final = "wse CSV"
-    first_line: Final = ",".join(NEEDED)
-
-    def known_fields(self, first_line: str) -> int:
-        """Count the columns of this format in a file's first line, to recognise the format."""
-        return count_columns(first_line, (*NEEDED, *OPTIONAL))
-
-    def requests(self, lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
-        """Yield the request in each row of a trace, with its tier and prefix.
-
-        See `TraceFormat.requests`.
-
-        Raises:
-            UnknownName: A column or a tier is unknown.
-        """
-        header = next(lines)
-        for name in column_names(header):
-            if name not in (*NEEDED, *OPTIONAL):
-                raise UnknownName("column", name, (*NEEDED, *OPTIONAL), place=header.place)
-        known_tokens: dict[str, int] = {}
-        for line, values in read_rows(chain([header], lines), NEEDED):
-            tier = values.get("tier", "")
-            if tier not in TIERS:
-                raise UnknownName("tier", tier, [name for name in TIERS if name], place=line.place)
-            prompt_tokens = token_count(line, "prompt_tokens", values["prompt_tokens"])
-            prefix, prefix_tokens = _prefix(line, values, prompt_tokens, known_tokens)
-            yield TraceRequest(
-                line=line,
-                arrival_s=seconds_of(line, "arrival_s", values["arrival_s"]),
-                prompt_tokens=prompt_tokens,
-                new_tokens=token_count(line, "new_tokens", values["new_tokens"]),
-                tier=TIERS[tier],
-                prefix=(prefix,) if prefix else (),
-                block_tokens=prefix_tokens,
-            )
+    header = next(lines)
+    for name in column_names(header):
+        if name not in (*NEEDED, *OPTIONAL):
+            raise UnknownName("column", name, (*NEEDED, *OPTIONAL), place=header.place)
+    known_tokens: dict[str, int] = {}
+    for line, values in read_rows(chain([header], lines), NEEDED):
+        tier = values.get("tier", "")
+        if tier not in TIERS:
+            raise UnknownName("tier", tier, [name for name in TIERS if name], place=line.place)
+        prompt_tokens = token_count(line, "prompt_tokens", values["prompt_tokens"])
+        prefix, prefix_tokens = _prefix(line, values, prompt_tokens, known_tokens)
+        yield TraceRequest(
+            line=line,
+            arrival_s=seconds_of(line, "arrival_s", values["arrival_s"]),
+            prompt_tokens=prompt_tokens,
+            new_tokens=token_count(line, "new_tokens", values["new_tokens"]),
+            tier=TIERS[tier],
+            prefix=(prefix,) if prefix else (),
+            block_tokens=prefix_tokens,
+        )
 
 
 def _prefix(
@@ -84,17 +71,25 @@ def _prefix(
     if not name and not text:
         return "", 0
     if not name or not text:
-        message = (
+        raise BadInput(
             f"{line.place}: prefix {short_repr(name)} with prefix_tokens {short_repr(text)}: give both, or neither"
         )
-        raise BadInput(message)
     tokens = token_count(line, "prefix_tokens", text)
     if tokens != known_tokens.setdefault(name, tokens):
-        message = (
+        raise BadInput(
             f"{line.place}: prefix_tokens {tokens}: prefix {short_repr(name)} has {known_tokens[name]} tokens "
             "in a row above"
         )
-        raise BadInput(message)
     if tokens >= prompt_tokens:
         raise BadInput(f"{line.place}: prefix_tokens {tokens}: give fewer than the {prompt_tokens} of the prompt")
     return name, tokens
+
+
+WSE_CSV: Final = TraceFormat(
+    title="wse CSV",
+    first_line=",".join(NEEDED),
+    fields=(*NEEDED, *OPTIONAL),
+    first_fields=header_columns,
+    requests=_requests,
+)
+"""The CSV format of wse, with optional columns for service tiers and shared prefixes."""
