@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import RequestShape
-from wse.serving.steady_state import ClosedLoop, PromptRounds, _solve
+from wse.serving.steady_state import NEGLIGIBLE, ClosedLoop, PromptRounds, _solve
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,9 @@ def test_wafers_lose_no_throughput_with_more_users(
     busiest_s = wafers.prompt_s + (new_tokens - 1) * wafers.stage_s / slots
     assert many.requests_per_s * busiest_s <= rounding, "no stage is busy for more than all of the time"
     assert (users + 1) / many.requests_per_s == pytest.approx(many.ttft_s + many.answer_s), "Little's law"
+    if few.saturated:
+        most = wafers.steady_state(wafers.max_concurrency)
+        assert (1 - NEGLIGIBLE) * most.requests_per_s <= few.requests_per_s * rounding
 
 
 @given(

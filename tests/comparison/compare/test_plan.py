@@ -20,6 +20,7 @@ from wse.studies.compare.plan.result import CheaperResult, PlannedRow, PlanResul
 from wse.studies.compare.plan.rows import planned_row, with_pareto
 from wse.studies.compare.plan.study import next_counts
 from wse.studies.compare.plan.verdict import plan_verdict
+from wse.studies.compare.result import cache_footer
 from wse.studies.estimate.layouts import ranked_layouts
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
 from wse.studies.estimate.layouts.improved_layouts import improved_layouts
@@ -116,6 +117,13 @@ def test_without_users_and_limits_one_user_decides() -> None:
     (sentence,) = result.verdict
     assert sentence.startswith(f"8 + 8 tokens: the fastest of 2 machines for one user is {row.machine} with ")
     assert ("...", "1 machine of 2 not shown") in result.tables()[1].footer
+
+
+def test_small_kv_caches_of_gpus_are_noted() -> None:
+    assert cache_footer(["bfloat16", "int8", "int4"]) == []
+    types = ["fp8", "bfloat16", "mxfp4", "fp8"]
+    text = "8 bits per element on GPUs with fp8 weights; 8 bits per element on GPUs with mxfp4 weights"
+    assert cache_footer(types) == [("KV caches", text)]
 
 
 def test_rows_that_are_equal_are_both_on_the_front() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import scale_note, with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
+from wse.serving.gpus.weights import FORMATS
 from wse.studies.compare.grid.ranges import OrderResult
 from wse.studies.compare.grid.streaming import STREAMED
 from wse.studies.compare.tables import best_table, detail_tables, verdict_table
@@ -61,6 +62,23 @@ def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, s
         ("price", printable(f"{scale_note(price.low_value_high, machine)}; {price.source}"))
         for machine, price in prices.items()
     ]
+
+
+def cache_footer(gpu_types: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the line below a table of machines about GPUs that store KV caches with fewer than 16 bits.
+
+    Args:
+        gpu_types: Element types of the weights on GPUs.
+
+    Returns:
+        A list with a (label, text) pair; an empty list if all KV caches have 16 bits per element.
+    """
+    notes = [
+        f"{FORMATS[name].cache_bits} bits per element on GPUs with {name} weights"
+        for name in dict.fromkeys(gpu_types)
+        if FORMATS[name].cache_bits < FORMATS["bfloat16"].cache_bits
+    ]
+    return [("KV caches", "; ".join(notes))] if notes else []
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,7 +136,7 @@ def _published_table(result: ScenarioResult) -> Table:
         columns=columns,
         rows=rows,
         title="Predicted against published",
-        note="by: the nearest combination, preferably one that agrees with all figures, or else with this one",
+        note="by: the nearest combination, preferably one that agrees with all deciding figures, or else with this one",
         footer=(
             ("agree", "combinations that agree with this figure, of those for which it is predicted"),
             *(

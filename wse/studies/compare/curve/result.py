@@ -14,7 +14,7 @@ from wse.studies.compare.curve.certainty import CurveCertainty
 from wse.studies.compare.curve.row import CurveRow
 from wse.studies.compare.curve.tables import curve_tables
 from wse.studies.compare.machine import GPU, WAFER
-from wse.studies.compare.result import AssumptionResult, price_footer
+from wse.studies.compare.result import AssumptionResult, cache_footer, price_footer
 from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import PublicPoint, PublishedSpeed, published_table
 
@@ -63,9 +63,8 @@ class CurveResult(Result):
             width: Not used.
         """
         published = () if self.published is None else (published_table(self.published),)
-        tables = curve_tables(
-            self.rows, self.public, self.inputs["plain_speed"], detail=detail, footer=price_footer(self.economics)
-        )
+        footer = [*cache_footer(row.dtype for row in self.rows if row.kind == GPU), *price_footer(self.economics)]
+        tables = curve_tables(self.rows, self.public, self.inputs["plain_speed"], detail=detail, footer=footer)
         return (*tables, *published)
 
     def plot(self) -> Figure:

@@ -14,7 +14,8 @@ from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, plural, printable, range_text, rate_and_latency, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT
-from wse.studies.compare.result import AssumptionResult, price_footer
+from wse.studies.compare.machine import GPU
+from wse.studies.compare.result import AssumptionResult, cache_footer, price_footer
 from wse.studies.compare.tables import IMPOSSIBLE
 from wse.studies.results.operating_points import DEFINITIONS, OperatingPointResult
 
@@ -239,6 +240,7 @@ class PlanResult(Result):
             *([(f"of {self.users:,}", FEWER_USERS)] if any(row.users < (self.users or 0) for row in self.rows) else []),
             ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]}{limits_text} (--objective)"),
             ("◆", "no other row is better in tok/s/user or USD/Mtok without being worse in the other"),
+            *cache_footer(row.dtype for row in self.rows if row.kind == GPU),
             *price_footer(self.economics),
             *([("...", f"{plural(hidden, 'machine')} of {self.tried} not shown")] if hidden else []),
         ]
