@@ -22,9 +22,6 @@ class PlainRounds:
     def wait_s(self, others: float, prompts: float) -> float:
         return min(1.0, others) * (self.prompt.round_s if prompts else self.decode_s) / 2
 
-    def is_busy(self, decoding: float) -> bool:
-        return False
-
     def decode_round_s(self, decoding: float) -> float:
         return self.decode_s
 

@@ -15,11 +15,11 @@ what a round can read, N R / (R + T) prompts share a round. A wait that keeps no
 busy, such as the round trip to the host, adds to the time to first token. By Little's law, it also
 adds to the requests in flight.
 
-The machine is saturated if all rounds are full: N R f = R + T. Additional requests then wait for
-their prompts to be processed, and neither the rate nor the time per token changes. With fewer
-requests, the rate can be almost as high, if decoded tokens keep the machine fully occupied: each
-additional request lengthens the rounds. The machine then counts as saturated if more requests would
-raise the rate by less than `NEGLIGIBLE`.
+The rate is highest if all rounds are full: N R f = R + T. Additional requests then wait for their
+prompts to be processed, and neither the rate nor the time per token changes. The machine counts as
+saturated if its rate is lower than the highest one by at most `NEGLIGIBLE`. If decoded tokens keep
+the machine fully occupied, this is so before all rounds are full: each additional request lengthens
+the rounds.
 
 `wse.serving.simulation.continuous` serves the same rounds event by event.
 """
@@ -35,7 +35,7 @@ PRECISION: Final = 1e-12
 """Relative error of a number of requests found by iteration."""
 MAX_STEPS: Final = 100
 NEGLIGIBLE: Final = 0.001
-"""Fraction of the highest rate below which an increase does not matter."""
+"""Fraction of the highest rate by which a saturated machine's rate may be lower."""
 
 
 class PromptRounds(NamedTuple):
@@ -91,12 +91,6 @@ class RoundCosts(Protocol):
                 request arrives; 0 or at least 1.
         """
 
-    def is_busy(self, decoding: float) -> bool:
-        """Return whether ``decoding`` requests keep the machine fully occupied.
-
-        If so, each additional request increases the time per token of all requests.
-        """
-
     def decode_round_s(self, decoding: float) -> float:
         """Return the duration in seconds of a round in which no prompt is processed.
 
@@ -123,8 +117,7 @@ class SteadyState:
         ttft_s: Mean time to first token, including all waiting.
         answer_s: Seconds from the first to the last token.
         requests_per_s: Requests completed per second.
-        saturated: Whether more requests in flight would not raise the rate, or by less than
-            `NEGLIGIBLE`.
+        saturated: Whether more requests in flight would raise the rate by at most `NEGLIGIBLE`.
     """
 
     ttft_s: float
@@ -175,12 +168,10 @@ class ClosedLoop:
         others_fraction = 1 - 1 / concurrency  # fraction of the requests in rounds that belong to other users
         in_rounds = _solve(in_flight, concurrency, 0.0, concurrency)
         rate, times = self._rate_and_times(in_rounds, others_fraction)
-        has_highest_rate = rate >= (1 - NEGLIGIBLE) * self._rate_when_saturated
-        is_busy = self.costs.is_busy(min(in_rounds, self._requests_when_saturated))
-        is_full = rate == self._rate_when_saturated or (has_highest_rate and is_busy)
+        is_saturated = rate >= (1 - NEGLIGIBLE) * self._rate_when_saturated
         rate = max(rate, self._rate_alone)
         ttft_s = concurrency / rate - times.answer_s
-        return SteadyState(ttft_s=ttft_s, answer_s=times.answer_s, requests_per_s=rate, saturated=is_full)
+        return SteadyState(ttft_s=ttft_s, answer_s=times.answer_s, requests_per_s=rate, saturated=is_saturated)
 
     def _rate_and_times(self, requests: float, others_fraction: float) -> tuple[float, _RequestTimes]:
         """Return the requests per second, and how long the prompt and the answer of each take.

@@ -122,8 +122,7 @@ def test_without_users_and_limits_one_user_decides() -> None:
 def test_small_kv_caches_of_gpus_are_noted() -> None:
     assert cache_footer(["bfloat16", "int8", "int4"]) == []
     types = ["fp8", "bfloat16", "mxfp4", "fp8"]
-    text = "8 bits per element on GPUs with fp8 weights; 8 bits per element on GPUs with mxfp4 weights"
-    assert cache_footer(types) == [("KV caches", text)]
+    assert cache_footer(types) == [("KV caches", "8 bits per element on GPUs with fp8 or mxfp4 weights")]
 
 
 def test_rows_that_are_equal_are_both_on_the_front() -> None:

@@ -41,6 +41,6 @@ def test_chosen_layout_is_nearly_fastest_and_no_version_of_it_is_roomier() -> No
 
 def test_search_for_one_user_chooses_the_roomy_layout_and_others_do_not() -> None:
     prepared = prepare_estimate(make_request(EstimateRequest, model="story", mesh="24x24"))
-    roomy, fastest = compile_fastest(prepared), compile_fastest(prepared, NARROW._replace(margin=NARROW.margin / 2))
+    roomy, fastest = compile_fastest(prepared), compile_fastest(prepared, NARROW._replace(prefers_room=False))
     tokens = prepared.tokens_per_user
     assert users_at(roomy.program, tokens) > users_at(fastest.program, tokens)

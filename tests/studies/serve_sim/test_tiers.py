@@ -88,7 +88,7 @@ def test_wafers_that_store_kv_caches_are_counted_in_the_cost() -> None:
         for options in ({"prefix_cache": True}, {"kv_tiers": "wafer"}, {"kv_tiers": "wafer", "kv_wafers": 3})
     )
     assert (plain.machine.wafers, tiered.machine.wafers, three.machine.wafers) == (1, 2, 4)
-    assert (plain.machine.systems, tiered.machine.systems) == ("1 wse3 wafer", "2 wse3 wafers (1 for the model)")
+    assert (plain.machine.systems, tiered.machine.systems) == ("1 wse3 wafer", "2 wse3 wafers (1 only for KV caches)")
     assert tiered.served.usd_per_hour.value == pytest.approx(2 * plain.served.usd_per_hour.value)
     assert three.kv_tiers[0].capacity_bytes == 3 * tiered.kv_tiers[0].capacity_bytes
     assert three.kv_tiers[0].bytes_per_s == tiered.kv_tiers[0].bytes_per_s  # each load is from one wafer

@@ -32,12 +32,12 @@ class RewriteTrial:
         name: Name of the rewrite.
         setting: The setting with the fewest cycles.
         saved_cycles: Cycles per generated token or verification pass that the rewrite saves when
-            combined with all other rewrites in use.
+            combined with all other rewrites in use; None if this was not computed for the layout.
     """
 
     name: str
     setting: int
-    saved_cycles: float
+    saved_cycles: float | None
 
 
 def settings_of(rewrites: Sequence[RewriteTrial]) -> Rewrites:

@@ -60,12 +60,15 @@ class Breadth(NamedTuple):
             run of decode for a batch of users. For several users, only layouts on all PEs of each
             wafer are tried. If all layouts to compile split layers between stages, the fastest
             layout with whole layers is compiled in addition.
+        prefers_room: Whether to choose, among the nearly fastest layouts, the one with the most room
+            for KV caches. It is done for requests of one user, after the search.
     """
 
     finalists: int = FINALISTS
     margin: float = TRIAL_ERROR
     whole_wafer_finalists: int = 0
     users: float = 1
+    prefers_room: bool = False
 
 
 class Candidate(NamedTuple):
@@ -94,7 +97,8 @@ class Compilation:
             and ``options``.
         trials: All layouts that were tried.
         compiled_trials: The trials that were compiled fully, chosen trial first, each with the cost
-            of its Program. The cost is None if there was only one option.
+            of its Program. The cost is None if it was not needed. If the chosen Program is a changed
+            version of the layout of its trial, the cost is that of the version.
         rewrites: Rewrites that save cycles in decode.
         verify_rewrites: Rewrites that save cycles in verification passes; None if they are the
             same.

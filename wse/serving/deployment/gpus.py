@@ -72,13 +72,6 @@ class GpuDeployment:
         """
         return self.prompt_rounds(decoding, prompts).round_s if prompts else self.decode_round_s(decoding)
 
-    def is_busy(self, decoding: float) -> bool:
-        """Return whether ``decoding`` requests keep the GPUs fully occupied; always False.
-
-        A GPU pass over more requests always yields more tokens per second.
-        """
-        return False
-
     @property
     def _context_tokens(self) -> float:
         """Number of tokens in a request's KV cache when half of the answer has been generated."""

@@ -88,10 +88,6 @@ class WaferDeployment:
         """
         return self.delay_s
 
-    def is_busy(self, decoding: float) -> bool:
-        """Return whether ``decoding`` requests keep the busiest pipeline stage fully occupied."""
-        return self._work_s(decoding) > self.token_s
-
     def _work_s(self, decoding: float) -> float:
         """Return how long the busiest pipeline stage works on decoded tokens per round, in seconds.
 

@@ -27,6 +27,10 @@ PLAIN_BITS: Final = 16
 """Bits of values to which no number format applies."""
 
 
+SMALL_CACHE_BITS: Final = 8
+"""Bits per element of the KV cache that is usual with weights in fp8, mxfp4 and nvfp4."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightFormat:
     """Number format of weights on GPUs.
@@ -55,11 +59,11 @@ FORMATS: Final = {
         WeightFormat(name="float32", bits=32, product_bits=16),
         WeightFormat(name="float16", bits=16, product_bits=16),
         WeightFormat(name="bfloat16", bits=16, product_bits=16),
-        WeightFormat(name="fp8", bits=8, product_bits=8, cache_bits=8),
+        WeightFormat(name="fp8", bits=8, product_bits=8, cache_bits=SMALL_CACHE_BITS),
         WeightFormat(name="int8", bits=8, product_bits=16),
         WeightFormat(name="int4", bits=4.5, product_bits=16),
-        WeightFormat(name="mxfp4", bits=4.25, product_bits=4, cache_bits=8),
-        WeightFormat(name="nvfp4", bits=4.5, product_bits=4, cache_bits=8),
+        WeightFormat(name="mxfp4", bits=4.25, product_bits=4, cache_bits=SMALL_CACHE_BITS),
+        WeightFormat(name="nvfp4", bits=4.5, product_bits=4, cache_bits=SMALL_CACHE_BITS),
     )
 }
 """Formats, keyed by name.

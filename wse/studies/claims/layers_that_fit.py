@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
+from wse.compiler.search.search import Breadth
 from wse.errors import DoesNotFit
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
@@ -60,7 +61,7 @@ def find_layers(model: str, wafers: int, dtype: str, on_work: Callable[[str], No
             request = make_request(EstimateRequest, model=str(path), wafers=wafers, dtype=dtype, mapping="auto")
             try:
                 estimate = prepare_estimate(request)
-                compile_fastest(estimate)
+                compile_fastest(estimate, Breadth(finalists=1))
             except DoesNotFit:
                 return False
             parameters[layers] = parameter_count(estimate.spec)

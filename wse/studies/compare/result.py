@@ -12,7 +12,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import scale_note, with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
-from wse.serving.gpus.weights import FORMATS
+from wse.serving.gpus.weights import FORMATS, SMALL_CACHE_BITS
 from wse.studies.compare.grid.ranges import OrderResult
 from wse.studies.compare.grid.streaming import STREAMED
 from wse.studies.compare.tables import best_table, detail_tables, verdict_table
@@ -65,7 +65,7 @@ def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, s
 
 
 def cache_footer(gpu_types: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the line below a table of machines about GPUs that store KV caches with fewer than 16 bits.
+    """Return the line below a table of machines about GPUs whose KV caches have fewer than 16 bits per element.
 
     Args:
         gpu_types: Element types of the weights on GPUs.
@@ -73,12 +73,9 @@ def cache_footer(gpu_types: Iterable[str]) -> list[tuple[str, str]]:
     Returns:
         A list with a (label, text) pair; an empty list if all KV caches have 16 bits per element.
     """
-    notes = [
-        f"{FORMATS[name].cache_bits} bits per element on GPUs with {name} weights"
-        for name in dict.fromkeys(gpu_types)
-        if FORMATS[name].cache_bits < FORMATS["bfloat16"].cache_bits
-    ]
-    return [("KV caches", "; ".join(notes))] if notes else []
+    types = [name for name in dict.fromkeys(gpu_types) if FORMATS[name].cache_bits == SMALL_CACHE_BITS]
+    text = f"{SMALL_CACHE_BITS} bits per element on GPUs with {' or '.join(types)} weights"
+    return [("KV caches", text)] if types else []
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Compilation of a checked request: the fastest Program, or remedies if the model does not fit."""
+"""Compilation of a checked request on a suitable layout, or remedies if the model does not fit."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from wse.studies.compile.room import with_most_room
 from wse.studies.compile.stored_search import search_key, store_search, stored_search
 from wse.studies.options.basis import PreparedPlacement
 
-NARROW: Final = Breadth()
-"""Search for the fastest layouts for one user, of which the one with the most room is chosen (`with_most_room`)."""
+NARROW: Final = Breadth(prefers_room=True)
+"""Search for the fastest layouts for one user, of which the one with the most room is chosen."""
 
 
 def compile_program(prepared_placement: PreparedPlacement) -> Program:
-    """Return the compiled Program that needs the fewest cycles for a request.
+    """Return the compiled Program for a request, on the layout that `compile_fastest` chooses.
 
     The function raises the same errors as `compile_with_remedies`.
     """
@@ -32,17 +32,14 @@ def compile_program(prepared_placement: PreparedPlacement) -> Program:
 
 
 def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
-    """Compile a model on the layout that needs the fewest cycles for a request.
-
-    A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
-    The function estimates many layouts and fully compiles the best ones.
+    """Compile a model on the layout that `compile_fastest` chooses; suggest changes if it does not fit.
 
     Args:
         prepared_placement: The checked request.
         breadth: How many of the best layouts are fully compiled.
 
     Returns:
-        The fastest Program, with a record of all layouts that were tried.
+        The Program, with a record of all layouts that were tried.
 
     Raises:
         DoesNotFit: The model does not fit. The message states the required and available bytes, and
@@ -71,7 +68,10 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
 
 
 def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NARROW) -> Compilation:
-    """Compile a model on the layout that needs the fewest cycles for a request.
+    """Compile a model on the layout that needs the fewest cycles for a request, or almost the fewest.
+
+    For a single user, the layout has the most room for KV caches of all layouts that are nearly as
+    fast (`with_most_room`), if ``breadth.prefers_room`` is set.
 
     If the model does not fit, this function does not search for option changes that would make it
     fit. It therefore fails faster than `compile_with_remedies`. The result may come from the cache
@@ -83,7 +83,7 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
             estimated.
 
     Returns:
-        The fastest Program, with a record of all layouts that were tried.
+        The Program, with a record of all layouts that were tried.
 
     Raises:
         DoesNotFit: The model does not fit. The message states the required and available bytes.
@@ -95,7 +95,7 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
         return stored_compilation
     cycles = cache(partial(request_cycles, p))  # the search asks for some Programs again
     compilation = search(p.spec, p.wafer, p.software, p.options, cycles, timing_of(p), breadth)
-    if breadth == NARROW and p.options.batch == 1:
+    if breadth.prefers_room and p.options.batch == 1:
         compilation = with_most_room(p, compilation, cycles)
     if key is not None:
         store_search(key, compilation)

@@ -128,7 +128,8 @@ def planned_for_more_users(version: Version[Placement]) -> list[Version[Placemen
 
     Regions have sizes in proportion to the bytes that they store. With more caches, regions with
     layers become larger, and regions with vocabulary tables smaller. The new number of users is
-    `min_planned_users`, or twice the present number if that is not smaller.
+    `min_planned_users` or, if regions are already sized for at least as many, twice the present
+    number.
 
     Returns:
         A list with the version; an empty list if the regions are listed, or if the number of users

@@ -7,11 +7,13 @@ chooses prompt chunks on a reduced model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from wse.compiler.choice import Rewrites
 from wse.compiler.pipeline import with_tiles
+from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.search import MARGIN, Candidate, Compilation
 from wse.program.program import Program
 from wse.studies.compile.layout_changes import (
@@ -50,9 +52,8 @@ def with_most_room(
 
     1. Start with the fastest layout of the search. Compile versions of it on which more users' caches
        fit: with regions sized for more users, and with shorter prompt chunks. Continue with the
-       roomiest version that is nearly fastest, until there is none.
-    2. Compile the versions of the last layout that `variants` lists.
-    3. Choose the nearly fastest layout with the most room, also among the others of the search.
+       nearly fastest layout that has the most room, until it does not change.
+    2. Compile the versions of this layout that `variants` lists, and choose again.
 
     A layout is nearly fastest if a request takes at most 1 + `MARGIN` times as many cycles on it as
     on the fastest layout.
@@ -73,31 +74,39 @@ def with_most_room(
         version = Version(prepared_placement, layout.candidate.options, layout.candidate.choice)
         versions = [changed_version for change in changes for changed_version in change(version)]
         candidates = map(recompiled, (v for v in versions if users_that_fit(v, tokens) > layout.users))
-        return [measured_layout(candidate, 0) for candidate in candidates if candidate is not None]
+        return [measured_layout(candidate, layout.finalist) for candidate in candidates if candidate is not None]
 
     layouts = [measured_layout(candidate, finalist) for finalist, candidate in enumerate(compilation.candidates)]
-    next_layout: _Layout | None = layouts[0]
-    while next_layout is not None:  # 1
-        last_layout = next_layout
-        versions = roomier(last_layout, planned_for_more_users, shorter_chunks)
-        layouts += versions
-        next_layout = max(_nearly_fastest(versions, layouts), key=_room_and_speed, default=None)
-    layouts += roomier(last_layout, variants)  # 2
-    best = max(_nearly_fastest(layouts, layouts), key=_room_and_speed)  # 3
+    best, tried = layouts[0], None
+    while best is not tried:  # 1
+        layouts += roomier(best, planned_for_more_users, shorter_chunks)
+        tried, best = best, _roomiest(layouts)
+    layouts += roomier(best, variants)  # 2
+    best = _roomiest(layouts)
     if best is layouts[0]:
         return compilation
     return with_chosen(prepared_placement, compilation, best.candidate, best.finalist, best.cycles)
 
 
-def _nearly_fastest(layouts: list[_Layout], all_layouts: list[_Layout]) -> list[_Layout]:
-    """Return those of some layouts that are almost as fast as the fastest of all layouts."""
-    max_cycles = (1 + MARGIN) * min(layout.cycles for layout in all_layouts)
-    return [layout for layout in layouts if layout.cycles <= max_cycles]
+def _roomiest(layouts: list[_Layout]) -> _Layout:
+    """Return the layout with the most room among the nearly fastest; the fastest if several have it."""
+    max_cycles = (1 + MARGIN) * min(layout.cycles for layout in layouts)
+    nearly_fastest = (layout for layout in layouts if layout.cycles <= max_cycles)
+    return max(nearly_fastest, key=lambda layout: (layout.users, -layout.cycles))
 
 
-def _room_and_speed(layout: _Layout) -> tuple[int, float]:
-    """Return a sort key: layouts with more room are greater, and faster ones if their room is equal."""
-    return layout.users, -layout.cycles
+def _used_rewrites(recorded: Sequence[RewriteTrial], used: Rewrites) -> tuple[RewriteTrial, ...]:
+    """Return the rewrites of a layout, with the cycles that they save if these are recorded.
+
+    Args:
+        recorded: Rewrites of the layout that a search has chosen, with their cycles.
+        used: Names and settings of the rewrites of another layout.
+    """
+    saved_cycles = {(trial.name, trial.setting): trial.saved_cycles for trial in recorded}
+    return tuple(
+        RewriteTrial(name=name, setting=setting, saved_cycles=saved_cycles.get((name, setting)))
+        for name, setting in used
+    )
 
 
 def with_chosen(
@@ -123,11 +132,16 @@ def with_chosen(
     records, candidates = [*compilation.compiled_trials], [*compilation.candidates]
     trial, recorded_cycles = records.pop(finalist)
     candidates.pop(finalist)
+    verify_rewrites = choice.rewrites if choice.verify_rewrites is None else choice.verify_rewrites
     return replace(
         compilation,
         program=with_tiles(program, p.spec, p.wafer, p.software, options, choice),
         options=options,
         choice=choice,
+        rewrites=_used_rewrites(compilation.rewrites, choice.rewrites),
+        verify_rewrites=None
+        if compilation.verify_rewrites is None
+        else _used_rewrites(compilation.verify_rewrites, verify_rewrites),
         compiled_trials=((trial, recorded_cycles if cycles is None else cycles), *records),
         candidates=(candidate, *candidates),
     )

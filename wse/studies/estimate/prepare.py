@@ -78,8 +78,8 @@ class PreparedEstimate(PreparedPlacement):
         A goal without a number of users is for the users of one pass. With latency limits, layouts
         that are not the fastest may be needed.
         """
-        users = self.options.batch if goal.users is None else goal.users
-        return goal.objective == LATENCY and not goal.limits_s and users <= (goal.replicas or 1)
+        is_for_one = self.options.batch == 1 and (goal.users or 1) <= (goal.replicas or 1)
+        return is_for_one and goal.objective == LATENCY and not goal.limits_s
 
     @property
     def prompt_len(self) -> int:

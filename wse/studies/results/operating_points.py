@@ -45,7 +45,7 @@ class OperatingPointResult(Result):
     tokens_per_s: Annotated[float, Doc("output tokens of all users, while other prompts are read", "tokens/s")]
     requests_per_s: Annotated[float, Doc("rate of completed requests", "1/s")]
     decoding_users: Annotated[float, Doc("mean number of users who have their first token; the others wait for it")]
-    saturated: Annotated[bool, Doc("whether more users would only wait for their prompts")]
+    saturated: Annotated[bool, Doc("whether more users would raise `tokens_per_s` by less than 0.1 %")]
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
     ] = None
@@ -194,9 +194,9 @@ def points_tables(serving: ServingResult, price: str = "") -> list[Table]:
 
 
 def _saturated_text(serving: ServingResult) -> str:
-    """Return a note such as "; more than 64 users do not raise tok/s".
+    """Return a note such as "; more than 64 users raise tok/s by less than 0.1 %".
 
     The note is empty if none of the reported numbers of users saturates the machine.
     """
     first = next((point.users for point in serving.points if point.saturated), None)
-    return "" if first is None else f"; more than {min(first, serving.max_users)} users do not raise tok/s"
+    return "" if first is None else f"; more than {min(first, serving.max_users)} users raise tok/s by less than 0.1 %"

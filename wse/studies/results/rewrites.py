@@ -25,7 +25,11 @@ class RewriteResult(Result):
     used: Annotated[bool, Doc("whether the rewrite is used")]
     setting: Annotated[int | None, Doc("setting of the rewrite; absent if it has none or is not used")] = None
     saved_cycles: Annotated[
-        float | None, Doc("cycles of a token or pass that it saves, with all other used rewrites in place", "cycles")
+        float | None,
+        Doc(
+            "cycles of a token or pass that it saves, with all other used rewrites in place; absent if not computed",
+            "cycles",
+        ),
     ] = None
     reason: Annotated[str | None, Doc("why the rewrite is not used")] = None
 
@@ -58,7 +62,7 @@ def rewrites_result(
             results.append(RewriteResult(name=name, used=True, setting=setting, saved_cycles=saved_cycles))
             continue
         reason = rewrite.invalid(spec, options) or (
-            "it saves no cycles" if options.schedule == OPTIMIZED else "it was not asked for"
+            "it saves too few cycles" if options.schedule == OPTIMIZED else "it was not asked for"
         )
         results.append(RewriteResult(name=name, used=False, reason=reason))
     return tuple(results)

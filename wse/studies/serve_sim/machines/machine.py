@@ -31,7 +31,7 @@ class MachineResult(Result):
     wafers: Annotated[int | None, Doc("number of wafers, including those of a draft model or of parked KV caches")] = (
         None
     )
-    model_wafers: Annotated[int | None, Doc("wafers of the model alone; absent for GPUs")] = None
+    cache_wafers: Annotated[int | None, Doc("number of wafers that only store KV caches; absent if none do")] = None
     gpus: Annotated[int | None, Doc("number of GPUs")] = None
     stack: Annotated[str | None, Doc("serving stack; for GPUs")] = None
     stages: Annotated[int, Doc("stages of the pipeline")]
@@ -49,9 +49,9 @@ class MachineResult(Result):
 
     @property
     def systems(self) -> str:
-        """Number and name of the wafers or GPUs of one replica, such as "2 wse3 wafers (1 for the model)"."""
-        is_larger = self.wafers != self.model_wafers
-        return f"{self.systems_of(1)} ({self.model_wafers} for the model)" if is_larger else self.systems_of(1)
+        """Number and name of the wafers or GPUs of one replica, such as "2 wse3 wafers (1 only for KV caches)"."""
+        caches = f" ({self.cache_wafers} only for KV caches)" if self.cache_wafers else ""
+        return f"{self.systems_of(1)}{caches}"
 
     def systems_of(self, replicas: int) -> str:
         """Return the number and name of the wafers or GPUs of several replicas."""

@@ -59,7 +59,7 @@ def wafer_machine(
             costs,
             name=wafer.name,
             wafers=wafers,
-            model_wafers=program.wafers,
+            cache_wafers=parking.storage_wafers or None,
             stages=len(program.stages),
             mapping=program.mapping_name,
             kv_capacity_users=users_that_fit(costs, mean_tokens),
