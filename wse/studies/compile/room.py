@@ -77,10 +77,10 @@ def with_most_room(
         return [measured_layout(candidate, layout.finalist) for candidate in candidates if candidate is not None]
 
     layouts = [measured_layout(candidate, finalist) for finalist, candidate in enumerate(compilation.candidates)]
-    best, tried = layouts[0], None
-    while best is not tried:  # 1
+    best, previous_best = layouts[0], None
+    while best is not previous_best:  # 1
         layouts += roomier(best, planned_for_more_users, shorter_chunks)
-        tried, best = best, _roomiest(layouts)
+        previous_best, best = best, _roomiest(layouts)
     layouts += roomier(best, variants)  # 2
     best = _roomiest(layouts)
     if best is layouts[0]:
@@ -95,17 +95,17 @@ def _roomiest(layouts: list[_Layout]) -> _Layout:
     return max(nearly_fastest, key=lambda layout: (layout.users, -layout.cycles))
 
 
-def _used_rewrites(recorded: Sequence[RewriteTrial], used: Rewrites) -> tuple[RewriteTrial, ...]:
+def _used_rewrites(trials: Sequence[RewriteTrial], rewrites: Rewrites) -> tuple[RewriteTrial, ...]:
     """Return the rewrites of a layout, with the cycles that they save if these are recorded.
 
     Args:
-        recorded: Rewrites of the layout that a search has chosen, with their cycles.
-        used: Names and settings of the rewrites of another layout.
+        trials: Rewrites of the layout that a search has chosen, with their cycles.
+        rewrites: Names and settings of the rewrites of another layout.
     """
-    saved_cycles = {(trial.name, trial.setting): trial.saved_cycles for trial in recorded}
+    saved_cycles = {(trial.name, trial.setting): trial.saved_cycles for trial in trials}
     return tuple(
         RewriteTrial(name=name, setting=setting, saved_cycles=saved_cycles.get((name, setting)))
-        for name, setting in used
+        for name, setting in rewrites
     )
 
 
