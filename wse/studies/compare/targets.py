@@ -51,37 +51,24 @@ class Targets:
     """Latency limits and request lengths for ranking machines, and the rows to show.
 
     All fields have their default values if the user requested none of these options.
+
+    Attributes:
+        ttft: Limit the time to first token, such as 200ms, and rank machines.
+        tpot: Limit the time per output token, such as 2ms, and rank machines. Also limits
+            concurrent users.
+        lengths: Rank machines for each of several pairs of prompt tokens and new tokens.
+        top: Rank machines, and show the first N.
+        pareto: Rank machines, and show those on the Pareto frontier of tokens/s per user and cost
+            of a token.
     """
 
-    ttft: Annotated[
-        float | None,
-        Option(doc="Limit the time to first token, such as 200ms, and rank machines.", panel="Serving", unit="s"),
-    ] = None
-    tpot: Annotated[
-        float | None,
-        Option(
-            doc="Limit the time per output token, such as 2ms, and rank machines. Also limits concurrent users.",
-            panel="Serving",
-            unit="s",
-        ),
-    ] = None
+    ttft: Annotated[float | None, Option(panel="Serving", unit="s")] = None
+    tpot: Annotated[float | None, Option(panel="Serving", unit="s")] = None
     lengths: Annotated[
-        tuple[str, ...] | None,
-        Option(
-            doc="Rank machines for each of several pairs of prompt tokens and new tokens.",
-            panel="Prompt",
-            metavar="PROMPT/NEW,...",
-            read=partial(read_parts, "--lengths"),
-        ),
+        tuple[str, ...] | None, Option(panel="Prompt", metavar="PROMPT/NEW,...", read=partial(read_parts, "--lengths"))
     ] = None
-    top: Annotated[int | None, Option(doc="Rank machines, and show the first N.", panel="Output")] = None
-    pareto: Annotated[
-        bool,
-        Option(
-            doc="Rank machines, and show those on the Pareto frontier of tokens/s per user and cost of a token.",
-            panel="Output",
-        ),
-    ] = False
+    top: Annotated[int | None, Option(panel="Output")] = None
+    pareto: Annotated[bool, Option(panel="Output")] = False
 
     def times(self) -> dict[str, float]:
         """Return the requested latency limits in seconds, with the keys ``ttft_s`` and ``tpot_s``.
