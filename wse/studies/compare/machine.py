@@ -81,11 +81,10 @@ def gpu_machine(prepared_estimate: PreparedGpuEstimate) -> Machine:
     """
     server = prepared_estimate.server
     if prepared_estimate.economics is None:
-        message = (
+        raise BadInput(
             f"--gpu {prepared_estimate.gpu}: its price and power are not known; give --price {server.gpu.name}=USD and "
             "gpu_power_w in a file of --economics"
         )
-        raise BadInput(message)
     return Machine(
         kind=GPU,
         name=server.gpu.name,

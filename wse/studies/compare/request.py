@@ -200,8 +200,9 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
     counts = []
     for part in _parts(option, text):
         if part == "auto":
-            message = f"{option} {text!r}: auto cannot be in a list; give whole numbers separated by commas, or auto"
-            raise BadInput(message)
+            raise BadInput(
+                f"{option} {text!r}: auto cannot be in a list; give whole numbers separated by commas, or auto"
+            )
         count = whole_number(part, COUNT)
         if count is None:
             raise BadInput(f"{option} {part!r}: give a whole number of at least 1, or auto")

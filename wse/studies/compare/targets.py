@@ -41,8 +41,9 @@ def read_lengths(text: str) -> tuple[int, int]:
     prompt, _, new = text.partition("/")
     lengths = whole_number(prompt, TOKEN), whole_number(new, TOKEN)
     if lengths[0] is None or lengths[1] is None or lengths[0] < 1 or lengths[1] < 2:
-        message = f"--lengths {text!r}: give tokens of a prompt, at least 1, and new ones, at least 2, such as 8k/512"
-        raise BadInput(message)
+        raise BadInput(
+            f"--lengths {text!r}: give tokens of a prompt, at least 1, and new ones, at least 2, such as 8k/512"
+        )
     return lengths[0], lengths[1]
 
 

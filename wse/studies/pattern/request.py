@@ -26,8 +26,9 @@ MAX_CASES: Final = 2_000
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        message = f"{text!r}: give names of patterns with commas between them, such as chain,two_phase,mine.py:mine"
-        raise BadInput(message)
+        raise BadInput(
+            f"{text!r}: give names of patterns with commas between them, such as chain,two_phase,mine.py:mine"
+        )
     return names
 
 
