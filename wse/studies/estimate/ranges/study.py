@@ -50,12 +50,7 @@ def uncertainty_of(prepared_estimate: PreparedEstimate, program: Program) -> Unc
 
 
 def ranges_of(
-    uncertainty: Uncertainty,
-    deployment: WaferDeployment,
-    point: OperatingPointResult,
-    *,
-    samples: int = SAMPLES,
-    seed: int = SEED,
+    uncertainty: Uncertainty, deployment: WaferDeployment, point: OperatingPointResult
 ) -> dict[str, RangeResult]:
     """Return the 90 % intervals of the headline figures of an operating point.
 
@@ -63,14 +58,11 @@ def ranges_of(
         uncertainty: The constants and model errors that make the times uncertain.
         deployment: The deployment with the stated constants.
         point: The operating point: its users, replicas and figures with the stated constants.
-        samples: Number of samples.
-        seed: Seed of the random numbers.
 
     Returns:
         Intervals, keyed by field of the operating point.
     """
-    figures = sampled_figures(uncertainty, deployment, point.users, point.replicas, samples=samples, seed=seed)
-    return intervals_of(point, figures)
+    return intervals_of(point, sampled_figures(uncertainty, deployment, point.users, point.replicas))
 
 
 def contributions_of(
