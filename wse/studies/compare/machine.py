@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -104,6 +104,18 @@ def no_room(shape: RequestShape, option: str = "--wafers") -> str:
     """
     lengths = "a shorter --prompt-len and --new-tokens"
     return f"the KV cache of one sequence of {shape.tokens:,} tokens does not fit; give {lengths}, or more {option}"
+
+
+def does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
+    """Build the error for a model that cannot be served on any of the machines that were tried.
+
+    The message mentions only the first machine and its reason.
+
+    Args:
+        reasons_by_machine: Why each machine cannot be used, keyed by its description.
+    """
+    name, reason = next(iter(reasons_by_machine.items()))
+    return DoesNotFit(f"{name}: {reason}")
 
 
 def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], dict[str, str]]:

@@ -11,7 +11,7 @@ from wse.errors import BadInput
 from wse.hardware.quantity import COUNT, whole_number
 from wse.option import Option
 from wse.serving.goal import COST, LATENCY, PLAIN_SPEED_TOKENS_PER_S, Goal
-from wse.studies.compare.targets import NO_TARGETS, Targets
+from wse.studies.compare.targets import NO_TARGETS, Targets, read_parts
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
 from wse.studies.options.option import OptionsOf, read_amount
@@ -28,6 +28,8 @@ WITHOUT: Final = (
 """Options of an estimate that a comparison defines differently, or does not have."""
 TIMES_THE_FEWEST: Final = (1, 2, 4, 8)
 """Default numbers of wafers, as multiples of the fewest on which the model fits."""
+SEPARATED: Final = "give values separated by commas"
+"""Remedy for lists of values in which one is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class CompareRequest:
             panel="Wafer and mapping",
             metavar="NAME|FILE,...",
             flag="--mapping",
-            read=partial(_parts, "--mapping"),
+            read=partial(read_parts, "--mapping", SEPARATED),
             known_values=known_names.mappings,
         ),
     ] = None
@@ -183,14 +185,6 @@ class CompareRequest:
         return tuple(sorted(links, key=lambda link: link != wafer_link))
 
 
-def _parts(option: str, text: str) -> tuple[str, ...]:
-    """Return the parts of a comma-separated list. Raise BadInput if a part is empty."""
-    parts = tuple(part.strip() for part in text.split(","))
-    if "" in parts:
-        raise BadInput(f"{option} {text!r}: give values separated by commas")
-    return parts
-
-
 def _counts(option: str, text: str) -> tuple[int, ...]:
     """Return the numbers of a comma-separated list such as ``1,2,4``.
 
@@ -198,7 +192,7 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
         BadInput: An item is not a whole number of at least 1.
     """
     counts = []
-    for part in _parts(option, text):
+    for part in read_parts(option, SEPARATED, text):
         if part == "auto":
             raise BadInput(
                 f"{option} {text!r}: auto cannot be in a list; give whole numbers separated by commas, or auto"
@@ -216,4 +210,4 @@ def _amounts(option: str, unit: str, text: str) -> tuple[float, ...]:
     Raises:
         BadInput: An item cannot be converted, as for `read_amount`.
     """
-    return tuple(read_amount(option, part, unit) for part in _parts(option, text))
+    return tuple(read_amount(option, part, unit) for part in read_parts(option, SEPARATED, text))

@@ -11,15 +11,17 @@ from wse.hardware.quantity import TOKEN, whole_number
 from wse.option import Option
 
 LONGEST_S: Final = 1e6
+LENGTHS_REMEDY: Final = "give PROMPT/NEW with commas between, such as 128/128,8k/1k"
 MAX_LENGTHS: Final = 50
 MAX_TOP: Final = 2_000
 
 
-def read_parts(option: str, text: str) -> tuple[str, ...]:
+def read_parts(option: str, remedy: str, text: str) -> tuple[str, ...]:
     """Split the text of an option, such as ``128/128,8k/1k``, at its commas.
 
     Args:
         option: Name of the option, for error messages.
+        remedy: Description of valid values, for error messages.
         text: Text to split.
 
     Raises:
@@ -27,7 +29,7 @@ def read_parts(option: str, text: str) -> tuple[str, ...]:
     """
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
-        raise BadInput(f"{option} {text!r}: give PROMPT/NEW with commas between, such as 128/128,8k/1k")
+        raise BadInput(f"{option} {text!r}: {remedy}")
     return parts
 
 
@@ -66,7 +68,8 @@ class Targets:
     ttft: Annotated[float | None, Option(panel="Serving", unit="s")] = None
     tpot: Annotated[float | None, Option(panel="Serving", unit="s")] = None
     lengths: Annotated[
-        tuple[str, ...] | None, Option(panel="Prompt", metavar="PROMPT/NEW,...", read=partial(read_parts, "--lengths"))
+        tuple[str, ...] | None,
+        Option(panel="Prompt", metavar="PROMPT/NEW,...", read=partial(read_parts, "--lengths", LENGTHS_REMEDY)),
     ] = None
     top: Annotated[int | None, Option(panel="Output")] = None
     pareto: Annotated[bool, Option(panel="Output")] = False
