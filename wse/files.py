@@ -110,14 +110,14 @@ def parse_object(data: bytes, origin: str) -> dict[str, Any]:
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        msg = (
+        raise BadModel(
             f"{origin}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); "
             "correct it or fetch the file again"
-        )
-        raise BadModel(msg) from error
+        ) from error
     except UnicodeDecodeError as error:
-        msg = f"{origin}: not JSON: byte {error.start} is not UTF-8; correct it or fetch the file again"
-        raise BadModel(msg) from error
+        raise BadModel(
+            f"{origin}: not JSON: byte {error.start} is not UTF-8; correct it or fetch the file again"
+        ) from error
     except RecursionError as error:
         raise BadModel(f"{origin}: nested too deeply to be read; fetch the file again") from error
     except ValueError as error:  # from the hooks, or an integer of thousands of digits

@@ -82,12 +82,14 @@ def with_plugins(group: str, bundled: Mapping[str, Thing], names: Callable[[Any]
         try:
             plugin_names = tuple(names(plugin))
         except (TypeError, AttributeError) as error:
-            message = f"{place}: cannot be used: {error}: see docs/adding, fix the package or uninstall it"
-            raise BadInput(message) from error
+            raise BadInput(
+                f"{place}: cannot be used: {error}: see docs/adding, fix the package or uninstall it"
+            ) from error
         for name in plugin_names:
             if name in places:
-                message = f"{place}: its name {name!r} is taken by {places[name]}: give it another or uninstall it"
-                raise BadInput(message)
+                raise BadInput(
+                    f"{place}: its name {name!r} is taken by {places[name]}: give it another or uninstall it"
+                )
             objects[name], places[name] = plugin, place
     return objects
 
@@ -112,8 +114,9 @@ def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
     except Exception as error:
-        message = f"{_place(point)}: cannot be loaded: {type(error).__name__}: {error}: fix the package or uninstall it"
-        raise BadInput(message) from error
+        raise BadInput(
+            f"{_place(point)}: cannot be loaded: {type(error).__name__}: {error}: fix the package or uninstall it"
+        ) from error
 
 
 def _place(point: EntryPoint) -> str:

@@ -142,8 +142,7 @@ def _print_agreement(reference: str, *, has_measurement_options: bool, json: boo
     check_reference(reference)
     if has_measurement_options:
         text = f"--against {reference} compares two models, no measurements: "
-        message = text + "leave out --data, --page, --csv, --capacity and --leave-out"
-        raise BadInput(message)
+        raise BadInput(text + "leave out --data, --page, --csv, --capacity and --leave-out")
     with progress_on(sys.stderr, VALIDATING) as on_progress:
         result = agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
     opt.print_result(result, json=json)

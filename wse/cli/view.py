@@ -50,8 +50,9 @@ def view(
     paths = check_names(traces)
     if output == "-":
         if json or in_browser:
-            message = f"--output -: standard output contains only the page; leave out {'--json' if json else '--open'}"
-            raise BadInput(message)
+            raise BadInput(
+                f"--output -: standard output contains only the page; leave out {'--json' if json else '--open'}"
+            )
         sys.stdout.buffer.write(view_page(paths))
         return
     path = output_path("--output", output, inputs=paths)

@@ -237,11 +237,10 @@ def check_types(dtype: str, activations: str | None) -> None:
     if activations not in (DTYPES if dtype in CODINGS else (*DTYPES, None)):
         raise UnknownName("type of activations", str(activations), DTYPES)
     if dtype not in CODINGS and activations not in (None, dtype):
-        message = (
+        raise BadInput(
             f"--activations {activations}: {dtype} weights are multiplied in their own type; leave it out, "
             f"or quantise with --dtype {' or '.join(CODINGS)}"
         )
-        raise BadInput(message)
 
 
 def check_takes_drafts(spec: ModelSpec) -> None:
@@ -251,11 +250,10 @@ def check_takes_drafts(spec: ModelSpec) -> None:
         BadInput: The model has linear attention.
     """
     if spec.linear is not None:
-        message = (
+        raise BadInput(
             f"{spec.name}: drafts are not supported, because the state of linear attention cannot be restored after "
             "rejected tokens; leave out --draft and --verify-tokens"
         )
-        raise BadInput(message)
 
 
 def unsupported_on_mesh(spec: ModelSpec, options: Options) -> str:

@@ -86,6 +86,7 @@ def _read_role(path: Path, role: str, table: Any) -> CodeSizes:
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise BadWafer(f"{path}: [{role}] {key} = {short_repr(entry)}: give a table with a whole number of bytes")
         if entry.get("grade") not in get_args(Grade) or not entry.get("unit") or not entry.get("source"):
-            msg = f"{path}: [{role}] {key}: give its unit, its grade ({', '.join(get_args(Grade))}) and its source"
-            raise BadWafer(msg)
+            raise BadWafer(
+                f"{path}: [{role}] {key}: give its unit, its grade ({', '.join(get_args(Grade))}) and its source"
+            )
     return CodeSizes(**{key: entry["value"] for key, entry in table.items()})

@@ -141,8 +141,9 @@ def _read_list(path: Path, wafer: WaferSpec) -> I64:
             )
             if earlier_line is not None:
                 kind = "link" if place[2] else "PE"
-                message = f"{line_name}: names a {kind} that line {earlier_line} names already; leave one of them out"
-                raise BadDefects(message)
+                raise BadDefects(
+                    f"{line_name}: names a {kind} that line {earlier_line} names already; leave one of them out"
+                )
             lines[wafer_index] = reader.line_num
     except (UnicodeDecodeError, csv.Error) as error:
         raise BadDefects(f"{path}: not CSV: {error}; give lines such as 3,5 under the header row,col") from error
@@ -160,10 +161,9 @@ def _check_header(path: Path, header: list[str]) -> None:
     unknown_names = [name for name in header if name not in _COLUMNS]
     if missing_names or unknown_names or len(set(header)) < len(header):
         shown_header = ",".join(header)[:80]
-        message = (
+        raise BadDefects(
             f"{path}: has the header {shown_header!r}; give row,col and, where wanted, direction and wafer, each once"
         )
-        raise BadDefects(message)
 
 
 def _parse_line(line_name: str, line: dict[str, str | None]) -> _Line:
@@ -177,10 +177,9 @@ def _parse_line(line_name: str, line: dict[str, str | None]) -> _Line:
         BadDefects: The line has more or fewer values than the header, or a value is invalid.
     """
     if None in line or None in line.values():
-        message = (
+        raise BadDefects(
             f"{line_name}: has another number of values than the header; give one for each column, or nothing there"
         )
-        raise BadDefects(message)
     try:
         return _Line.model_validate({name: (text or "").strip() for name, text in line.items()})
     except pydantic.ValidationError as error:
@@ -212,8 +211,7 @@ def _place(line_name: str, line: _Line, wafer: WaferSpec) -> tuple[int, int, int
     if step is None:
         return wafer_index, row, col, 0
     if not (0 <= row + step[0] < wafer.mesh_rows and 0 <= col + step[1] < wafer.mesh_cols):
-        message = (
+        raise BadDefects(
             f"{line_name}: PE {row},{col} has no neighbour {line.direction} on {wafer.name}; give a link between PEs"
         )
-        raise BadDefects(message)
     return wafer_index, row + min(step[0], 0), col + min(step[1], 0), 1 if step[1] else 2

@@ -41,11 +41,10 @@ def largest_live_meshes(defects: Defects, wafer: WaferSpec, wafers: int) -> Mesh
     fabrics = [defects.on(index).corner(wafer.mesh_rows, wafer.mesh_cols) for index in range(wafers)]
     rows, cols = usable_shape(fabrics)
     if rows == 0:
-        message = (
+        raise BadDefects(
             f"--defects {defects.option}: leaves no mesh of live PEs on {wafers} x {wafer.mesh_rows}x{wafer.mesh_cols} "
             f"PEs of {wafer.name}; give fewer dead PEs, or a larger mesh"
         )
-        raise BadDefects(message)
     return tuple(LogicalMesh.on(fabric, rows, cols) for fabric in fabrics)
 
 

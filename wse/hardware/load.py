@@ -32,8 +32,9 @@ _HERE: Final = Path(__file__).parent
 def _read_name(path: Path, key: str, raw_value: Any) -> str:
     """Return the name in a file after checking that it is printable and not too long."""
     if not isinstance(raw_value, str) or not 0 < len(raw_value) <= LONGEST_NAME or not raw_value.isprintable():
-        msg = f"{path}: {key} = {short_repr(raw_value)}: give a name of 1 to {LONGEST_NAME} printable characters"
-        raise BadWafer(msg)
+        raise BadWafer(
+            f"{path}: {key} = {short_repr(raw_value)}: give a name of 1 to {LONGEST_NAME} printable characters"
+        )
     return raw_value
 
 
@@ -50,8 +51,9 @@ def _read_announced(path: Path, key: str, raw_value: Any) -> bool:
     True means that the vendor has announced the wafer but nobody has measured one.
     """
     if not isinstance(raw_value, bool):
-        msg = f"{path}: {key} = {short_repr(raw_value)}: give true (nobody has measured such a wafer) or false"
-        raise BadWafer(msg)
+        raise BadWafer(
+            f"{path}: {key} = {short_repr(raw_value)}: give true (nobody has measured such a wafer) or false"
+        )
     return raw_value
 
 
@@ -126,18 +128,16 @@ def load_wafer(name_or_path: str | Path, values: Values = ()) -> WaferSpec:
     wafer = WaferSpec(**texts, **_WAFER.values(_with_values(_WAFER, source_name, numbers, values)))
     fixed = wafer.runtime_bytes_per_pe + wafer.task_table_bytes_per_pe
     if fixed >= wafer.sram_bytes_per_pe:
-        msg = (
+        raise BadWafer(
             f"{source_name}: runtime and task table take {fixed:,} bytes of "
             f"sram_bytes_per_pe = {wafer.sram_bytes_per_pe:,}; "
             "give the PE more SRAM, or lower runtime_bytes_per_pe or task_table_bytes_per_pe"
         )
-        raise BadWafer(msg)
     if wafer.reserved_colours >= wafer.colours:
-        msg = (
+        raise BadWafer(
             f"{source_name}: reserved_colours = {wafer.reserved_colours} leaves none of colours = {wafer.colours}; "
             "lower the first or raise the second"
         )
-        raise BadWafer(msg)
     return wafer
 
 

@@ -79,11 +79,10 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
         fault = error.errors(include_url=False)[0]
         key_path = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
         key_path = f" {key_path}" if isinstance(raw_value, dict) and key_path else ""
-        msg = (
+        raise BadWafer(
             f"{place} ={key_path} {short_repr(fault['input'])}: {fault['msg']}; "
             f"give a number in {unit}, or a table with value, unit, grade, source, range, range_source"
-        )
-        raise BadWafer(msg) from error
+        ) from error
     if entry.unit is not None and entry.unit != unit:
         raise BadWafer(f"{place} is given in {short_repr(entry.unit)}: give it in {unit!r}")
     low, high = bounds_of(key)
@@ -93,11 +92,10 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
         raise BadWafer(f"{place} = {short_repr(entry.value)}: give a number from {low:,} to {high:,} ({unit})")
     range_low, range_high = entry.range or (entry.value, entry.value)
     if not low <= range_low <= entry.value <= range_high <= high:
-        msg = (
+        raise BadWafer(
             f"{place}: the range from {short_repr(range_low)} to {short_repr(range_high)} does not contain the value "
             f"{short_repr(entry.value)}, or is not within {low:,} to {high:,}; give two numbers around it"
         )
-        raise BadWafer(msg)
     source = entry.source if entry.source is not None else default_source
     number_range = (float(range_low), float(range_high)) if entry.range else None
     return SourcedNumber(

@@ -114,8 +114,9 @@ def parse_mesh(text: str, option: str = "mesh") -> tuple[int, int]:
     rows, cols = (int(side) for side in match.groups()) if match else (0, 0)
     if not 1 <= rows <= LONGEST_SIDE or not 1 <= cols <= LONGEST_SIDE:
         shown_text = repr(text) if len(text) <= 80 else repr(text[:80]) + "…"
-        msg = f"{option} {shown_text}: give ROWSxCOLS, such as 16x16, with each side from 1 to {LONGEST_SIDE:,}"
-        raise BadMesh(msg)
+        raise BadMesh(
+            f"{option} {shown_text}: give ROWSxCOLS, such as 16x16, with each side from 1 to {LONGEST_SIDE:,}"
+        )
     return rows, cols
 
 
@@ -134,10 +135,9 @@ def mesh_on(wafer: WaferSpec, rows: int, cols: int) -> WaferSpec:
     if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
         swapped = cols <= wafer.mesh_rows and rows <= wafer.mesh_cols
         hint = f"rows come first: {cols}x{rows} fits" if swapped else "give a smaller mesh (of each wafer, not of all)"
-        msg = (
+        raise BadMesh(
             f"mesh {rows}x{cols} is larger than {wafer.name}, which has {wafer.mesh_rows}x{wafer.mesh_cols} PEs; {hint}"
         )
-        raise BadMesh(msg)
     return dataclasses.replace(wafer, mesh_rows=rows, mesh_cols=cols)
 
 

@@ -267,11 +267,13 @@ class _GraphBuilder:
         vectors = _biases(weights[-1:], present=biased and self.parts.first <= BLOCK.first)
         if self.spec.has_post_norms(self.spec.layers[self.layer]):
             if self.spec.residual_scale != 1.0 or self.spec.parallel_blocks:
-                message = f"{self.spec.name}: no op scales normalised outputs of blocks, or adds those of parallel ones"
-                raise WseBug(message)
+                raise WseBug(
+                    f"{self.spec.name}: no op scales normalised outputs of blocks, or adds those of parallel ones"
+                )
             if self.parts.cuts_block:
-                message = f"{self.spec.name}: layer {self.layer}: a block that is normalised as a whole stays whole"
-                raise BadInput(message)
+                raise BadInput(
+                    f"{self.spec.name}: layer {self.layer}: a block that is normalised as a whole stays whole"
+                )
             output = self.add(name, kind, weights, source, vectors=vectors)
             if post_norm:
                 self.stream = (self.add_norm(post_norm, output, *self.stream, kind="post_norm"),)

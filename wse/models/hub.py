@@ -83,11 +83,10 @@ def download(reference: HubReference, *, with_weights: bool) -> Path:
     try:
         from huggingface_hub import errors, snapshot_download
     except ImportError as fault:
-        message = (
+        raise BadModel(
             f"'{reference}': no such folder, and the package that downloads models is missing; install wse[hub], "
             f"or {_remedy(reference, with_weights=with_weights)}"
-        )
-        raise BadModel(message) from fault
+        ) from fault
     patterns = [CONFIG, *TOKENIZER, *WEIGHTS] if with_weights else [CONFIG]
     try:
         path = snapshot_download(
@@ -104,20 +103,21 @@ def download(reference: HubReference, *, with_weights: bool) -> Path:
         reason = "no such folder, and the hub has no such repository; check the name, or log in to read a private one"
         raise BadModel(f"'{reference}': {reason}") from fault
     except errors.RevisionNotFoundError as fault:
-        message = f"'{reference}': the repository has no such revision; give a branch, tag or commit of it after the @"
-        raise BadModel(message) from fault
+        raise BadModel(
+            f"'{reference}': the repository has no such revision; give a branch, tag or commit of it after the @"
+        ) from fault
     except Exception as fault:  # the errors of the HTTP client, which differs between versions of the package
         is_offline = isinstance(fault.__cause__, errors.OfflineModeIsEnabled)
         reason = "HF_HUB_OFFLINE is set" if is_offline else _first_line(fault.__cause__ or fault)
-        message = (
+        raise BadModel(
             f"'{reference}': no such folder, not in the cache, and the hub cannot be read ({reason}); "
             f"connect to it, or {_remedy(reference, with_weights=with_weights)}"
-        )
-        raise BadModel(message) from fault
+        ) from fault
     folder = Path(path)
     if not (folder / CONFIG).is_file():
-        message = f"'{reference}': the repository has no {CONFIG}; give one of a model in the format of transformers"
-        raise BadModel(message)
+        raise BadModel(
+            f"'{reference}': the repository has no {CONFIG}; give one of a model in the format of transformers"
+        )
     return folder
 
 

@@ -158,8 +158,9 @@ def _one_file(path: Path, *, with_weights: bool) -> LoadedModel:
         raise BadModel(f"{path}: weights alone are not enough; give the folder {path.parent}, with its config.json")
     if path.suffix == ".gguf":
         return _gguf(path, with_weights=with_weights)
-    msg = f"{path}: is neither a folder, a config.json nor a GGUF file; give one of them, or a name of `wse models`"
-    raise BadModel(msg)
+    raise BadModel(
+        f"{path}: is neither a folder, a config.json nor a GGUF file; give one of them, or a name of `wse models`"
+    )
 
 
 def _gguf(path: Path, *, with_weights: bool) -> LoadedModel:

@@ -171,8 +171,9 @@ def pattern_of_object(
         try:
             inspect.signature(user_object).bind(2, 1, Arrival.ADD)
         except (TypeError, ValueError) as error:
-            message = f"{path}: {own_name}: is called with {ARGUMENTS}, which it does not take ({error}); {REMEDY}"
-            raise BadInput(message) from error
+            raise BadInput(
+                f"{path}: {own_name}: is called with {ARGUMENTS}, which it does not take ({error}); {REMEDY}"
+            ) from error
         if number is not None:
             raise number_error(pattern_name)
         pattern = NamedPattern(

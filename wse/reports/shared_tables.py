@@ -201,6 +201,22 @@ def setting_texts(values: Mapping[str, float]) -> list[str]:
     return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
 
 
+def inputs_table(inputs: Mapping[str, Any], replaced: Mapping[str, float]) -> Table:
+    """Return the table of a request's options, with defaults filled in, in command-line form.
+
+    Args:
+        inputs: The options, including the model, keyed by name.
+        replaced: Numbers of the machine that the user changed, which ``inputs`` may contain too.
+    """
+    options = [
+        f"--{name.replace('_', '-')} {printable(value)}"
+        for name, value in inputs.items()
+        if name != "model" and name not in replaced
+    ]
+    rows = [("model", printable(inputs["model"])), ("options", " ".join([*options, *setting_texts(replaced)]))]
+    return pair_table(rows, "Options, defaults included")
+
+
 def tokens_text(prompt_tokens: int, generated_tokens: int) -> str:
     """Return the numbers of tokens of a run, such as ``prompt: 12, generated: 152``."""
     return f"prompt: {count(prompt_tokens)}, generated: {count(generated_tokens)}"

@@ -58,8 +58,9 @@ def clear_cache() -> CacheResult:
     try:
         deleted = clear(folder)
     except OSError as error:
-        message = f"{folder}: an entry cannot be deleted ({error}); check the permissions of the folder"
-        raise BadInput(message) from error
+        raise BadInput(
+            f"{folder}: an entry cannot be deleted ({error}); check the permissions of the folder"
+        ) from error
     return _result(folder, deleted)
 
 

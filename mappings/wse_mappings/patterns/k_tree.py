@@ -212,8 +212,9 @@ def _check(length: int, groups: Groups, *, is_whole_line: bool) -> None:
     """
     for level, (places, group_count) in enumerate(pairwise((length, *(groups or ()))), start=1):
         if group_count < 1 or (is_whole_line and group_count > places):
-            msg = f"k_tree: {group_count} groups in level {level} of a line of {length} PEs: give 1 to {places}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"k_tree: {group_count} groups in level {level} of a line of {length} PEs: give 1 to {places}"
+            )
 
 
 def _levels(count: int, groups: Groups) -> list[list[list[int]]]:

@@ -86,8 +86,9 @@ def _segment_pattern(
         fault = outcome.fault or f"it computes a {str(outcome.collective).replace('_', '-')}, not a sum"
         raise ValueError(f"on {count} PEs {fault}")
     if schedule.part is not None:
-        message = f"on {count} PEs it cuts words into parts, which may be fewer than its PEs; use one that does not"
-        raise ValueError(message)
+        raise ValueError(
+            f"on {count} PEs it cuts words into parts, which may be fewer than its PEs; use one that does not"
+        )
     messages = schedule.messages.copy()
     messages[np.isin(messages[:, 2], COMBINING), 2] = arrival
     return replace(schedule, messages=messages), None if outcome.collective == "all_reduce" else outcome.root

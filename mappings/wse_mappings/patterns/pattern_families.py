@@ -72,11 +72,10 @@ def pattern_families(
         ValueError: The operation is unknown, or the number of PEs or words is zero.
     """
     if operation not in get_args(Operation) or min(length, words) < 1:
-        msg = (
+        raise ValueError(
             f"auto: {operation} of {words} words over {length} PEs: "
             f"give {', '.join(get_args(Operation))}, and at least a word and a PE"
         )
-        raise ValueError(msg)
     if operation == "broadcast":
         return [PatternFamily("multicast", lambda _: (multicast(length, lines, 0), 0))]
     is_all_reduce = operation == "all_reduce"

@@ -30,8 +30,9 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
     """
     for source, target in streams:
         if not (0 <= source < length and 0 <= target < length) or source == target:
-            msg = f"point_to_point: a stream from PE {source} to PE {target}; give two PEs from 0 to {length - 1}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"point_to_point: a stream from PE {source} to PE {target}; give two PEs from 0 to {length - 1}"
+            )
     ends = sorted(target for _, target in streams)
     for end, next_end in pairwise(ends):
         if end == next_end:

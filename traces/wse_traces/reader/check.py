@@ -120,8 +120,9 @@ def row_counts(file: Any, path: Path) -> dict[str, int]:
         if missing_tables:
             raise ValueError(f"no count of rows for {', '.join(missing_tables)}")
     except READ_ERRORS as error:
-        message = f"{path}: {ROWS.path}: {reason_of(error)}; the file is damaged, make the trace again"
-        raise TraceError(message) from error
+        raise TraceError(
+            f"{path}: {ROWS.path}: {reason_of(error)}; the file is damaged, make the trace again"
+        ) from error
     return {table: counts[table] for table in TABLES}
 
 

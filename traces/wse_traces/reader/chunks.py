@@ -154,8 +154,7 @@ def _inflate(data: bytes, limit: int) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if len(inflated) > limit or not stream.eof:
-        message = f"gzip of more than {limit:,} B" if len(inflated) > limit else "gzip that is cut off"
-        raise ValueError(message)
+        raise ValueError(f"gzip of more than {limit:,} B" if len(inflated) > limit else "gzip that is cut off")
     return inflated
 
 

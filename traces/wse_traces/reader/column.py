@@ -189,8 +189,9 @@ class Column:
         try:
             at = operator.index(key)
         except TypeError:
-            message = f"{self.path}: integers and slices select from a column, not {type(key).__name__}; read it first"
-            raise TypeError(message) from None
+            raise TypeError(
+                f"{self.path}: integers and slices select from a column, not {type(key).__name__}; read it first"
+            ) from None
         if not -length <= at < length:
             raise IndexError(f"{self.path}: {at} on the axis {self.axes[axis]!r} of length {length}")
         return range(at % length, at % length + 1), 0

@@ -119,8 +119,9 @@ class Trace(TraceFile):
         try:
             return values_of(data, row["dtype"][0]).reshape(row["shape"][0])
         except (ValueError, IndexError) as error:
-            message = f"{self.path}: tensors: row {index} cannot be read ({error}); make the trace again"
-            raise TraceError(message) from error
+            raise TraceError(
+                f"{self.path}: tensors: row {index} cannot be read ({error}); make the trace again"
+            ) from error
 
     def content(self, index: int) -> Array:
         """Return the recorded bytes of one SRAM buffer of a PE, uint8 ``[bytes]``.
@@ -139,8 +140,9 @@ class Trace(TraceFile):
         """
         size = self._rows["summary_byte"]
         if size > _REPORT_BYTES:
-            message = f"{self.path}: run/summary: {size:,} B, the limit is {_REPORT_BYTES:,} B; make the trace again"
-            raise TraceError(message)
+            raise TraceError(
+                f"{self.path}: run/summary: {size:,} B, the limit is {_REPORT_BYTES:,} B; make the trace again"
+            )
         try:
             report = json.loads(self.column("run/summary").tobytes() or b"{}")
         except (ValueError, RecursionError) as error:
@@ -248,7 +250,8 @@ class Trace(TraceFile):
         first, count = schedule_rows(self)
         owner = np.full(self.rows("step"), schema.NONE, "<i8")
         if count.sum() > len(owner):
-            message = f"{self.path}: schedules: they share rows of the {len(owner)} of steps; make the trace again"
-            raise TraceError(message)
+            raise TraceError(
+                f"{self.path}: schedules: they share rows of the {len(owner)} of steps; make the trace again"
+            )
         owner[rows_of(first, count)] = np.repeat(np.arange(len(first)), count)
         return owner

@@ -55,8 +55,9 @@ def wavelet_words(trace: Trace, *, pass_index: int, before_cycle: int | None = N
             is_outside = (moves[name] < 0) | (moves[name] >= size)
             if is_outside.any():
                 value = moves[name][is_outside][0]
-                message = f"{trace.path}: wavelets/{name}: {value}, needed: 0 to {size - 1}; make the trace again"
-                raise TraceError(message)
+                raise TraceError(
+                    f"{trace.path}: wavelets/{name}: {value}, needed: 0 to {size - 1}; make the trace again"
+                )
         np.add.at(words, tuple(moves[name] for name in sizes), 1)
     return words
 

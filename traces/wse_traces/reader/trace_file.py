@@ -242,8 +242,9 @@ class TraceFile:
         try:
             return read_box(self._datasets[field.path], box)
         except READ_ERRORS as error:
-            message = f"{self.path}: {field.path}: the data is damaged ({reason_of(error)}); make the trace again"
-            raise TraceError(message) from error
+            raise TraceError(
+                f"{self.path}: {field.path}: the data is damaged ({reason_of(error)}); make the trace again"
+            ) from error
 
 
 def names_at(indices: Array, names: Sequence[str]) -> list[str]:

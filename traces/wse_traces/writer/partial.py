@@ -145,11 +145,10 @@ class PartialFile:
             else:
                 self._reserved_bytes += room_bytes
                 return
-        message = (
+        raise TraceError(
             f"{self.path}: cannot grow the trace beyond {self._reserved_bytes:,} B: {failure.strerror}; "
             f"what was flushed before is readable; free some space or {REMEDY}"
-        )
-        raise TraceError(message) from failure
+        ) from failure
 
     def trim(self) -> None:
         """Release unused reserved disk space. HDF5 must already have closed the file."""
@@ -171,8 +170,9 @@ class PartialFile:
         except OSError as error:
             if isinstance(error, TraceError):
                 raise
-            message = f"{self.target}: cannot complete the trace: {error.strerror or error}; it is in {self.path}"
-            raise TraceError(message) from error
+            raise TraceError(
+                f"{self.target}: cannot complete the trace: {error.strerror or error}; it is in {self.path}"
+            ) from error
 
     def release(self) -> None:
         """Close the file and release its lock, without renaming it."""

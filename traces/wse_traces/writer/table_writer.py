@@ -88,15 +88,15 @@ class TableWriter:
         """
         schema_columns = self._columns[table]
         if {column.name for column in schema_columns} != columns.keys():
-            message = (
+            raise ValueError(
                 f"table {table!r} has the columns {sorted(c.name for c in schema_columns)}, given: {sorted(columns)}"
             )
-            raise ValueError(message)
         arrays = {column.name: column.cast(columns[column.name]) for column in schema_columns}
         lengths = [len(array) for array in arrays.values()]
         if min(lengths) != max(lengths):
-            message = f"columns of table {table!r} have different lengths: {dict(zip(arrays, lengths, strict=True))}"
-            raise ValueError(message)
+            raise ValueError(
+                f"columns of table {table!r} have different lengths: {dict(zip(arrays, lengths, strict=True))}"
+            )
         self._check_usable()
         self._waiting.setdefault(table, []).append(arrays)
         self._waiting_bytes += sum([array.nbytes for array in arrays.values()])

@@ -149,8 +149,9 @@ class TraceWriter(TableWriter):
         """
         field = BY_PATH[path]
         if np.shape(values) != schema.shape_of(field, self.header):
-            message = f"{path}: a plane of shape {np.shape(values)}, needed: {schema.shape_of(field, self.header)}"
-            raise ValueError(message)
+            raise ValueError(
+                f"{path}: a plane of shape {np.shape(values)}, needed: {schema.shape_of(field, self.header)}"
+            )
         return self.append(field.table, {field.name: np.asarray(values)[np.newaxis]}).start
 
     def append_sram(self, stages: Mapping[str, ArrayLike], *, pe_bytes: int) -> None:

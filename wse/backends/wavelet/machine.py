@@ -158,24 +158,23 @@ class WaveletMachine:
             BadInput: A router queue can hold more words than the simulator supports.
         """
         if self.rows < 1 or self.cols < 1 or self.memory_words < 1:
-            msg = f"wavelet reference: a region of {self.rows}x{self.cols} PEs with {self.memory_words} words is empty"
-            raise BadMesh(msg)
+            raise BadMesh(
+                f"wavelet reference: a region of {self.rows}x{self.cols} PEs with {self.memory_words} words is empty"
+            )
         pes = self.rows * self.cols
         if pes > LARGEST_PES or pes * self.memory_words > LARGEST_WORDS:
-            msg = (
+            raise BadMesh(
                 f"wavelet reference: {self.rows}x{self.cols} PEs with {self.memory_words:,} words each are "
                 f"{pes:,} PEs and {pes * self.memory_words:,} words; at most {LARGEST_PES:,} and {LARGEST_WORDS:,} "
                 "fit: use a smaller region or the fabric model"
             )
-            raise BadMesh(msg)
         deepest = self.queue_words(max(self.wafer.hop_cycles, self.wafer.ramp_cycles + 1))
         if deepest > SLOT_COUNT:
-            msg = (
+            raise BadInput(
                 f"wavelet reference: router_queue_words = {self.wafer.router_queue_words} with hop_cycles = "
                 f"{self.wafer.hop_cycles} and ramp_cycles = {self.wafer.ramp_cycles} needs {deepest} places per queue, "
                 f"at most {SLOT_COUNT} fit: use a shallower queue or shorter latencies"
             )
-            raise BadInput(msg)
 
     def queue_words(self, latency: int) -> int:
         """Return how many words fit into a queue and on the wire that leads to it.
@@ -216,8 +215,9 @@ class WaveletMachine:
         numbers, usable = np.atleast_1d(np.asarray(pes, np.int32)), self.wafer.colours - self.wafer.reserved_colours
         if not 0 <= colour < usable:
             pe_text = self.pe_text(int(numbers[0]))
-            msg = f"wavelet reference: colour {colour} on {pe_text}; {self.wafer.name} has colours 0 to {usable - 1}"
-            raise BadInput(msg)
+            raise BadInput(
+                f"wavelet reference: colour {colour} on {pe_text}; {self.wafer.name} has colours 0 to {usable - 1}"
+            )
         self.route_blocks.append(RouteBlock(numbers, colour, position))
 
     def operate(self, pes: int | I32, thread: int, operation: Operation, previous_operation: int | I32 = -1) -> I32:
@@ -239,11 +239,10 @@ class WaveletMachine:
         numbers = np.atleast_1d(np.asarray(pes, np.int32))
         if operation.words < 1 or not 0 <= operation.address <= self.memory_words - operation.words:
             end = operation.address + operation.words
-            msg = (
+            raise BadInput(
                 f"wavelet reference: words {operation.address} to {end} of {self.pe_text(int(numbers[0]))}; "
                 f"the PE has {self.memory_words} words, and an operation needs at least one"
             )
-            raise BadInput(msg)
         waits = np.broadcast_to(np.asarray(previous_operation, np.int32), numbers.shape)
         self.operation_blocks.append(OperationBlock(numbers, thread, operation, waits))
         self.operations += len(numbers)

@@ -42,11 +42,10 @@ def check_finished(machine: WaveletMachine, table: Tables) -> None:
         )
     else:
         reason = f"{_describe(machine, table, full)}: words arrived that no operation receives"
-    msg = (
+    raise Deadlock(
         f"wavelet reference: deadlock: {reason} ({len(stuck)} operations unfinished, {len(full)} queues not empty); "
         "give the transfers other colours or another order"
     )
-    raise Deadlock(msg)
 
 
 class _Waits:
@@ -194,8 +193,9 @@ def run(
     shape = (machine.rows, machine.cols, machine.memory_words)
     values = np.zeros(shape, np.float32) if memory is None else np.array(memory, np.float32, copy=True)
     if values.shape != shape:
-        msg = f"wavelet reference: memory of shape {values.shape}; the machine has {shape} (rows, cols, words)"
-        raise BadInput(msg)
+        raise BadInput(
+            f"wavelet reference: memory of shape {values.shape}; the machine has {shape} (rows, cols, words)"
+        )
     visits, _ = execute(machine, table, values.reshape(-1))
     check_finished(machine, table)
     events = NO_EVENTS

@@ -115,12 +115,11 @@ class Wiring:
         if len(excess_positions):
             first, max_positions = int(excess_positions[0]), machine.wafer.switch_positions
             count = int((self.place == self.place[first]).sum())
-            msg = (
+            raise BadInput(
                 f"wavelet reference: {count} switch positions of colour {self.colour[first]} on "
                 f"{machine.pe_text(int(self.pe[first]))}; {machine.wafer.name} has {max_positions} per colour: "
                 "send some of the streams on another colour"
             )
-            raise BadInput(msg)
 
     def _queues(self) -> None:
         """Find all queues into which routes send words, and sort them by PE, side and colour."""
@@ -131,11 +130,10 @@ class Wiring:
         ]
         self.key = np.unique(np.concatenate(keys))
         if len(self.key) > LARGEST_QUEUES:
-            msg = (
+            raise BadInput(
                 f"wavelet reference: {len(self.key):,} queues; at most {LARGEST_QUEUES:,} fit: "
                 "use a smaller region, fewer colours or the fabric model"
             )
-            raise BadInput(msg)
         colours = self.machine.wafer.colours
         parts = [self.key // colours // SIDES, self.key // colours % SIDES, self.key % colours]
         self.identity = np.stack(parts, axis=1).astype(np.int32)
@@ -230,12 +228,11 @@ class Wiring:
         pes, counts = np.unique(self.thread_pe, return_counts=True)
         excess_pes = np.flatnonzero(counts > machine.wafer.microthreads)
         if len(excess_pes):
-            msg = (
+            raise BadInput(
                 f"wavelet reference: {counts[excess_pes[0]]} operations at the same time on "
                 f"{machine.pe_text(int(pes[excess_pes[0]]))}; {machine.wafer.name} has {machine.wafer.microthreads} "
                 "microthreads: let fewer patterns run together"
             )
-            raise BadInput(msg)
 
     def _operands(self, side: int, colour: I32, does: str) -> I64:
         """Return the queue from which each operation receives, or to which it sends.
@@ -258,17 +255,17 @@ class Wiring:
         missing = at[queue[at] < 0]
         if len(missing):
             pe_text = self.machine.pe_text(int(self.op_pe[missing[0]]))
-            msg = f"wavelet reference: {pe_text} {does} on colour {colour[missing[0]]}, which has no such route there"
-            raise BadInput(msg)
+            raise BadInput(
+                f"wavelet reference: {pe_text} {does} on colour {colour[missing[0]]}, which has no such route there"
+            )
         users = np.unique(np.stack([queue[at], self.op_thread[at]], axis=1), axis=0)[:, 0]
         used_twice = users[1:][users[1:] == users[:-1]]
         if len(used_twice):
             pe, _, queue_colour = self.identity[used_twice[0]].tolist()
-            msg = (
+            raise BadInput(
                 f"wavelet reference: two threads of {self.machine.pe_text(pe)} use its queue of colour {queue_colour}; "
                 "give one of the transfers another colour"
             )
-            raise BadInput(msg)
         return queue
 
     def edges(self) -> I32:

@@ -135,11 +135,10 @@ def _check_layers(state: State, regions: Sequence[RegionLayers]) -> None:
     on_wafers = all(0 <= region.wafer <= state.options.wafers - region.wafers for region in regions)
     if not in_order or ends[-1] != (state.spec.layer_count, 0) or not on_wafers:
         stages = ", ".join(f"{region.first_layer} to {region.last_layer} on {region.wafer}" for region in regions)
-        message = (
+        raise BadInput(
             f"--mapping {state.options.mapping}: the strategy places layers {stages or 'nowhere'}, but must place "
             f"layers 0 to {state.spec.layer_count} in order on {state.options.wafers} wafers: mend its partition"
         )
-        raise BadInput(message)
 
 
 def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[RegionLayers]) -> list[tuple[int, int]]:
@@ -170,11 +169,10 @@ def _shapes(state: State, demand: Demand, layout: Layout, regions: Sequence[Regi
         for _, band in groupby(regions, key=lambda stage_region: (stage_region.wafer, stage_region.band))
     )
     if (cols or 1) * max_per_band > mesh_cols:
-        message = (
+        raise BadMesh(
             f"region of {cols or 1} columns: {max_per_band} of them side by side do not fit the {mesh_cols} "
             "columns of the mesh; choose a smaller --region or a larger --mesh"
         )
-        raise BadMesh(message)
     if cols is None:  # 4
         return region_shapes(demand, layout._replace(mesh=state.mesh), regions)
     return [(rows, cols)] * len(regions)
@@ -191,9 +189,8 @@ def _rows(state: State) -> int:
     region, (mesh_rows, _), bands = state.options.region, state.mesh, state.choice.bands
     rows = region[0] if region is not None else mesh_rows // bands
     if rows < 1 or rows * bands > mesh_rows:
-        message = (
+        raise BadMesh(
             f"region of {rows} rows: {bands} of them one below the other do not fit the {mesh_rows} rows of the mesh; "
             "choose a smaller --region or a larger --mesh"
         )
-        raise BadMesh(message)
     return rows

@@ -264,11 +264,10 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
     )
     found = cache.of(colouring, 512)(demand, available)  # 3
     if found is None:
-        message = (
+        raise TooFewColours(
             f"stage {number}: patterns that run at the same time need {max_widths[1]} colours, but the wafer has only "
             f"{available} for them: use a wafer with more colours"
         )
-        raise TooFewColours(message)
     stage.colouring = found
 
 

@@ -63,13 +63,13 @@ def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:
     for name in names:
         if name not in known_rewrites():
             if name in SCHEDULES:
-                message = (
+                raise BadInput(
                     f"--schedule {options.schedule}: {name} cannot be combined with rewrites; "
                     "give it alone, or a list of rewrites"
                 )
-                raise BadInput(message)
             raise UnknownName("schedule", name, (*SCHEDULES, *known_rewrites()))
         if reason := known_rewrites()[name].invalid(spec, options):
-            message = f"--schedule {options.schedule}: {name} is not valid: {reason}; leave it out, or use {OPTIMIZED}"
-            raise BadInput(message)
+            raise BadInput(
+                f"--schedule {options.schedule}: {name} is not valid: {reason}; leave it out, or use {OPTIMIZED}"
+            )
     return tuple((name, known_rewrite.settings[0]) for name, known_rewrite in known_rewrites().items() if name in names)

@@ -32,17 +32,15 @@ def _check_experts(spec: ModelSpec, options: Options) -> None:
         BadMesh: There are fewer experts than wafers.
     """
     if spec.experts is None:
-        message = (
+        raise BadInput(
             f"--mapping {options.mapping}: {spec.name} has no experts to distribute over wafers; "
             "use --mapping region or tensor"
         )
-        raise BadInput(message)
     if spec.experts.count < options.wafers:
-        message = (
+        raise BadMesh(
             f"--wafers {options.wafers}: {spec.name} has {spec.experts.count} experts and --mapping {options.mapping} "
             f"puts at least one on a wafer; choose at most {spec.experts.count}"
         )
-        raise BadMesh(message)
 
 
 def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
@@ -60,16 +58,14 @@ def check_mesh(spec: ModelSpec, wafer: WaferSpec, options: Options) -> None:
     if options.region is not None:
         rows, cols = options.region
         if rows > wafer.mesh_rows or cols > wafer.mesh_cols:
-            message = (
+            raise BadMesh(
                 f"--region {rows}x{cols}: larger than the mesh of {wafer.mesh_rows}x{wafer.mesh_cols} PEs; "
                 f"choose at most {wafer.mesh_rows}x{wafer.mesh_cols}"
             )
-            raise BadMesh(message)
     if strategy(options.mapping).experts_apart:
         _check_experts(spec, options)
     if options.wafers > spec.layer_count and not options.across_wafers:
-        message = (
+        raise BadMesh(
             f"--wafers {options.wafers}: a wafer holds at least one layer, and {spec.name} has {spec.layer_count}; "
             f"choose at most {spec.layer_count}"
         )
-        raise BadMesh(message)

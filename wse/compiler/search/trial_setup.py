@@ -129,8 +129,9 @@ class TrialSetup:
         other_mappings = [name for name in strategies() if name != mapping] if mapping_strategy.tries_others else []
         layouts = mapping_strategy.layouts(self.demand, [strategies()[name] for name in other_mappings])
         if not (distinct := list(dict.fromkeys(layouts))):
-            message = f"--mapping {mapping}: has no layout for this model and mesh; choose another of `wse mappings`"
-            raise BadInput(message)
+            raise BadInput(
+                f"--mapping {mapping}: has no layout for this model and mesh; choose another of `wse mappings`"
+            )
         if self.many_users and mapping_strategy.tries_others:
             return [layout for layout in distinct if not strategy(layout.mapping).spans_wafers] or distinct
         return distinct

@@ -146,10 +146,9 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     if not isinstance(model_type, str):
         family_names = ", ".join(sorted(known_families()))
         if model_type is None:
-            msg = (
+            raise BadModel(
                 f"{config.path}: has no model_type, so it is not the config of a model; add it (known: {family_names})"
             )
-            raise BadModel(msg)
         config.refuse("model_type", model_type, f"give one of {family_names}")
     remedy = "" if model_type in FAMILIES else _nearest_family_text(config)
     family = family_of(model_type, origin=str(config.path), remedy=remedy)

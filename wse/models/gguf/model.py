@@ -67,10 +67,9 @@ def _with_factors(spec: ModelSpec, gguf: GgufFile) -> ModelSpec:
     pairs = 0 if spec.rope is None else len(spec.rope.frequencies)
     factors = np.asarray(stored_entry(gguf, tensor).array(), np.float32)
     if spec.rope is None or factors.shape != (pairs,) or not (np.isfinite(factors).all() and (factors > 0).all()):
-        msg = (
+        raise BadModel(
             f"{gguf.path}: tensor {ROPE_FACTORS!r} has shape {list(tensor.shape)}; it must hold {pairs} positive "
             "numbers, one for each rotated pair of a head: fetch the file again"
         )
-        raise BadModel(msg)
     frequencies = np.array(spec.rope.frequencies, np.float32) / factors
     return replace(spec, rope=Rope(frequencies=tuple(frequencies.tolist()), multiplier=spec.rope.multiplier))

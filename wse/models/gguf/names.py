@@ -187,8 +187,9 @@ def family_entries(header: Header, layer_count: int) -> dict[str, TensorEntry]:
             continue
         for tensor in _under_new_names(names, header, gguf_entries, entry, match):
             if tensor.name in result:
-                msg = f"{gguf.path}: tensor {tensor.name!r} is there twice, also as {name!r}; fetch the file again"
-                raise BadModel(msg)
+                raise BadModel(
+                    f"{gguf.path}: tensor {tensor.name!r} is there twice, also as {name!r}; fetch the file again"
+                )
             result[tensor.name] = tensor
     return result
 

@@ -93,11 +93,10 @@ def place_tensors(
     unsupported = [(name, kind) for name, kind, _, _ in descriptions if kind not in SUPPORTED]  # 1
     if unsupported:
         kinds = ", ".join(sorted({kind for _, kind in unsupported}))
-        msg = (
+        raise BadModel(
             f"{reader.path}: {len(unsupported)} tensors, {unsupported[0][0]!r} first, are stored as {kinds}, which is "
             f"not supported; supported: {', '.join(SUPPORTED)}"
         )
-        raise BadModel(msg)
     tensors: dict[str, GgufTensor] = {}  # 2
     for name, kind, shape, offset in descriptions:
         if name in tensors:

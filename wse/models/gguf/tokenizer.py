@@ -107,8 +107,9 @@ def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = N
     if elements and type(elements[0]) is not kind:
         raise BadModel(f"{gguf.path}: {PREFIX}{name} must be an array of {kind.__name__}; fetch the file again")
     if length is not None and len(elements) != length:
-        msg = f"{gguf.path}: {PREFIX}{name} has {len(elements):,} elements for {length:,} tokens; fetch the file again"
-        raise BadModel(msg)
+        raise BadModel(
+            f"{gguf.path}: {PREFIX}{name} has {len(elements):,} elements for {length:,} tokens; fetch the file again"
+        )
     return elements
 
 
@@ -198,8 +199,9 @@ def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library
     by_order = architecture in BY_ORDER
     scores = [-float(i) for i in range(len(v.tokens))] if by_order else v.scores
     if scores is None or not all(map(math.isfinite, scores)):
-        msg = f"{origin}: {PREFIX}scores: every token of model {PIECES} has a finite one; fetch the file again"
-        raise BadModel(msg)
+        raise BadModel(
+            f"{origin}: {PREFIX}scores: every token of model {PIECES} has a finite one; fetch the file again"
+        )
     texts = [SPACE * len(t) if t and not t.strip(" ") else t for t in v.tokens]
     kinds = [PieceType.BYTE if is_byte(t) else kind for t, kind in zip(texts, _kinds(v), strict=True)]
     unknown_id = v.special_ids.get("unknown", 0)

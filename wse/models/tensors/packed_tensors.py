@@ -123,11 +123,10 @@ def unpack(entries: Mapping[str, TensorEntry], packing: Packing) -> dict[str, Te
             result[plain] = _mxfp4(plain, result.pop(name), result.pop(plain + BLOCKS, None))
     elif packing.method == INT4 and entries:
         path = next(iter(entries.values())).path
-        msg = (
+        raise BadModel(
             f"{path}: weights of compressed-tensors cannot be read; time the model from {path.parent / 'config.json'}, "
             "or fetch weights in bfloat16, FP8 or MXFP4"
         )
-        raise BadModel(msg)
     return result
 
 
@@ -148,12 +147,11 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
         raise _without_numbers(scales, name)
     scale_shape = tuple(ceil_div(size, block) for size, block in zip(numbers.shape, packing.block, strict=False))
     if numbers.kind != "F8_E4M3" or len(numbers.shape) != 2 or scales.kind != "F32" or scales.shape != scale_shape:
-        msg = (
+        raise BadModel(
             f"{numbers.path}: tensor {name!r} is {numbers.kind} {list(numbers.shape)} with scales {scales.kind} "
             f"{list(scales.shape)}; blocks of {packing.block[0]} x {packing.block[1]} require F8_E4M3 [out, in] and "
             f"F32 {list(scale_shape)}: {FETCH_AGAIN}"
         )
-        raise BadModel(msg)
     codes, block_scales = numbers.array().view(np.uint8), scales.array()
     block_of_row = np.arange(numbers.shape[0]) // packing.block[0]
     return TensorEntry(
@@ -187,12 +185,11 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
         raise _without_numbers(scales, name + BLOCKS)
     fits = len(blocks.shape) == 4 and blocks.shape == (*scales.shape, GROUP // 2)
     if not fits or (blocks.kind, scales.kind) != ("U8", "U8"):
-        msg = (
+        raise BadModel(
             f"{blocks.path}: tensor {blocks.name!r} is {blocks.kind} {list(blocks.shape)} with scales {scales.kind} "
             f"{list(scales.shape)}; MXFP4 requires U8 [experts, out, groups, {GROUP // 2}] and "
             f"U8 [experts, out, groups]: {FETCH_AGAIN}"
         )
-        raise BadModel(msg)
     experts, out, groups = scales.shape
     shape = (experts, groups * GROUP, out)
     numbers, exponents = blocks.array(), scales.array()

@@ -85,11 +85,10 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
         raise BadModel(f"{index}: weight_map must be an object of tensor name to file name; {FETCH_AGAIN}")
     for tensor, name in weight_map.items():
         if not isinstance(name, str) or not _is_plain_file_name(name):
-            msg = (
+            raise BadModel(
                 f"{index}: {tensor!r} is in {name!r}; a shard must be a .safetensors file "
                 "beside the index, named without folders"
             )
-            raise BadModel(msg)
     names = sorted(set(weight_map.values()))  # 2
     _check_present(index, names)
     entries: dict[str, TensorEntry] = {}
@@ -100,8 +99,9 @@ def open_sharded(index: Path) -> dict[str, TensorEntry]:
             entries[tensor] = entry
     for tensor, name in weight_map.items():  # 3
         if tensor not in entries or entries[tensor].path.name != name:
-            msg = f"{index}: {tensor!r} is not in {name}, where the index puts it; fetch index and shards again"
-            raise BadModel(msg)
+            raise BadModel(
+                f"{index}: {tensor!r} is not in {name}, where the index puts it; fetch index and shards again"
+            )
     return entries
 
 
@@ -152,11 +152,10 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
         raise BadModel(f"{path}: has {size_bytes} bytes, a safetensors file has at least 10; {FETCH_AGAIN}")
     length = int.from_bytes(prefix, "little")
     if length > HEADER_LIMIT_BYTES:
-        msg = (
+        raise BadModel(
             f"{path}: claims a header of {length:,} bytes, the limit is {HEADER_LIMIT_BYTES:,}; "
             "is it a safetensors file?"
         )
-        raise BadModel(msg)
     if 8 + length > size_bytes:
         raise BadModel(f"{path}: claims a header of {length:,} bytes, only {size_bytes - 8:,} follow; {FETCH_AGAIN}")
     data = file.bytes[8 : 8 + length].tobytes()
@@ -193,18 +192,16 @@ def _view(file: MappedFile, name: str, fields: Any, data_begin: int) -> tuple[Te
     if not _are_sizes(shape) or len(shape) > MAX_DIMENSIONS or math.prod(max(n, 1) for n in shape) > MAX_ELEMENTS:
         raise BadModel(f"{place}: shape {short_repr(shape)} is not a list of plausible sizes; {FETCH_AGAIN}")
     if not _are_sizes(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= data_bytes:
-        msg = (
+        raise BadModel(
             f"{place}: data_offsets {short_repr(offsets)} must be [begin, end] inside the "
             f"{data_bytes:,} bytes of data; the file may be cut short: {FETCH_AGAIN}"
         )
-        raise BadModel(msg)
     dtype, (begin, end) = DTYPES[kind], offsets
     if end - begin != math.prod(shape) * dtype.itemsize:
-        msg = (
+        raise BadModel(
             f"{place}: has {end - begin:,} bytes, shape {shape} of {kind} needs "
             f"{math.prod(shape) * dtype.itemsize:,}; {FETCH_AGAIN}"
         )
-        raise BadModel(msg)
     array = mapped_array(file, data_begin + begin, tuple(shape), dtype)
     return plain_entry(name, kind, array, file), begin, end
 

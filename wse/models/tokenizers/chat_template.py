@@ -68,6 +68,7 @@ class ChatTemplate:
             return str(answer["text"])
         reason = str(answer["error"])[:LONGEST_REASON]
         if answer.get("kind") == "refused":
-            msg = f"{self.origin}: the chat template rejects these messages: {reason}; leave --system out, or --chat"
-            raise BadInput(msg)
+            raise BadInput(
+                f"{self.origin}: the chat template rejects these messages: {reason}; leave --system out, or --chat"
+            )
         raise BadModel(f"{self.origin}: the chat template fails: {reason}; fetch the file again, or leave --chat out")

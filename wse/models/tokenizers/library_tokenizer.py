@@ -72,11 +72,10 @@ class LibraryTokenizer:
         ids = library.get_vocab(with_added_tokens=True).values()
         self.vocab_size = max(ids, default=-1) + 1
         if not spec.vocab_size * (1 - PADDING_FRACTION) <= self.vocab_size <= spec.vocab_size:
-            msg = (
+            raise BadModel(
                 f"{origin}: has {self.vocab_size:,} tokens, the model {spec.vocab_size:,}; "
                 "use the tokenizer that belongs to the model"
             )
-            raise BadModel(msg)
 
     def encode(self, text: str, *, bare: bool = False) -> list[int]:
         """Return the token ids of a string.
@@ -186,5 +185,6 @@ def build(make: Callable[[], Any], origin: str) -> Any:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = str(error)[:LONGEST_REASON]
-        msg = f"{origin}: not a tokenizer of the tokenizers library ({reason}); fetch the file again"
-        raise BadModel(msg) from error
+        raise BadModel(
+            f"{origin}: not a tokenizer of the tokenizers library ({reason}); fetch the file again"
+        ) from error

@@ -219,11 +219,10 @@ def _parse(path: Path, data: bytes, vocab_size: int) -> tuple[list[bytes], list[
         raise BadModel(f"{path}: has {len(data)} bytes, too few for a tokenizer; fetch the file again")
     (max_length,) = struct.unpack_from("<i", data)
     if not 0 < max_length <= LONGEST_PIECE_BYTES:
-        msg = (
+        raise BadModel(
             f"{path}: claims a longest token of {max_length:,} bytes, must be 1 to {LONGEST_PIECE_BYTES:,}; "
             "is it a llama2.c tokenizer?"
         )
-        raise BadModel(msg)
     pieces: list[bytes] = []
     scores: list[float] = []
     position = 4
@@ -232,11 +231,10 @@ def _parse(path: Path, data: bytes, vocab_size: int) -> tuple[list[bytes], list[
             raise _cut_short(path, len(pieces), vocab_size)
         score, length = struct.unpack_from("<fi", data, position)
         if not math.isfinite(score) or not 0 <= length <= max_length:
-            msg = (
+            raise BadModel(
                 f"{path}: token {len(pieces)} has score {score:g} and {length:,} bytes, "
                 f"must be finite and 0 to {max_length}; fetch the file again"
             )
-            raise BadModel(msg)
         position += 8
         if position + length > len(data):
             raise _cut_short(path, len(pieces), vocab_size)
@@ -246,11 +244,10 @@ def _parse(path: Path, data: bytes, vocab_size: int) -> tuple[list[bytes], list[
     if len(pieces) < vocab_size:
         raise _cut_short(path, len(pieces), vocab_size)
     if position != len(data):
-        msg = (
+        raise BadModel(
             f"{path}: has {len(data) - position:,} bytes after the model's {vocab_size:,} tokens; "
             "use the tokenizer that belongs to the model"
         )
-        raise BadModel(msg)
     return pieces, scores
 
 

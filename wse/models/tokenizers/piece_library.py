@@ -162,11 +162,10 @@ def add_tokens(library: Library, config: TokenizerConfig, origin: str) -> None:
     for token in config.added_tokens:
         known_id = library.token_to_id(token.text)
         if token.token_id is not None and known_id != token.token_id:
-            msg = (
+            raise BadModel(
                 f"{origin}: has the token {token.text!r} as {known_id}, tokenizer_config.json as {token.token_id}; "
                 "use files that belong together"
             )
-            raise BadModel(msg)
     marks = [config.mark(name) for name in MARKS] + [t.text for t in config.added_tokens if t.token_id is None]
     added_tokens = library.get_added_tokens_decoder()
     new_texts = {m for m in marks if m and library.token_to_id(m) is not None} - {
@@ -206,5 +205,6 @@ def unique_ids(texts: Sequence[str], origin: str) -> dict[str, int]:
 def _check_unknown(pieces: Pieces, origin: str) -> None:
     """Raise BadModel if the id of the unknown piece is not in the vocabulary."""
     if not 0 <= pieces.unknown_id < len(pieces.texts):
-        msg = f"{origin}: the unknown token {pieces.unknown_id} is none of {len(pieces.texts):,}; fetch the file again"
-        raise BadModel(msg)
+        raise BadModel(
+            f"{origin}: the unknown token {pieces.unknown_id} is none of {len(pieces.texts):,}; fetch the file again"
+        )

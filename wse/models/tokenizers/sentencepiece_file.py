@@ -100,11 +100,13 @@ def _model(data: bytes, origin: str) -> SentencePieceModel:
     trainer, normalizer = parts[2], parts[3]  # 2
     algorithm = _int(trainer.get(3, UNIGRAM))
     if algorithm not in (UNIGRAM, BPE):
-        msg = f"{origin}: model type {ALGORITHMS.get(algorithm, algorithm)} is not supported; supported: unigram, bpe"
-        raise BadModel(msg)
+        raise BadModel(
+            f"{origin}: model type {ALGORITHMS.get(algorithm, algorithm)} is not supported; supported: unigram, bpe"
+        )
     if _int(trainer.get(24, 0)) or not _int(normalizer.get(5, 1)):
-        msg = f"{origin}: spaces after words or unmarked spaces are not supported; use the model's tokenizer.json"
-        raise BadModel(msg)
+        raise BadModel(
+            f"{origin}: spaces after words or unmarked spaces are not supported; use the model's tokenizer.json"
+        )
     pieces = Pieces(  # 3
         texts=texts,
         scores=scores,

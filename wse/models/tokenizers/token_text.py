@@ -80,6 +80,7 @@ def checked_text(text: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        msg = f"the text is not Unicode at character {error.start}; give it in UTF-8, or as token ids"
-        raise BadInput(msg) from error
+        raise BadInput(
+            f"the text is not Unicode at character {error.start}; give it in UTF-8, or as token ids"
+        ) from error
     return text

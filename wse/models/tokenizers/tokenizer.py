@@ -57,8 +57,9 @@ def json_tokenizer(path: Path, spec: ModelSpec, config: TokenizerConfig) -> Libr
     """
     data = read_file(path, FILE_LIMIT_BYTES, BadModel)
     if SUBWORD_PREFIX.search(data):  # the library would end the process for merges without the prefix
-        msg = f"{path}: continuing_subword_prefix marks pieces inside words, which is not supported; supported: null"
-        raise BadModel(msg)
+        raise BadModel(
+            f"{path}: continuing_subword_prefix marks pieces inside words, which is not supported; supported: null"
+        )
     library = build(lambda: _parse(data), str(path))
     if config.tokenizer_class == "LlamaTokenizer" and BYTE_LEVEL not in data and spec.family not in CLASS_IGNORED:
         spell_spaces(library, prefix=config.add_prefix_space, before_every_text=config.legacy)

@@ -28,7 +28,7 @@ from wse.studies.estimate.drafts.result import DraftPlanResult
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranges.constants import SAMPLES, SEED, names_of, probabilities_of, values_at
+from wse.studies.estimate.ranges.constants import SAMPLES, SEED, probabilities_of, values_at
 from wse.studies.estimate.ranges.retiming import TIMES
 from wse.studies.estimate.ranges.sampled_figures import (
     COST,
@@ -91,7 +91,7 @@ def sampled_estimate(request: EstimateRequest, link: WaferLink | None) -> Sample
 
 def uncertain_names(uncertainty: Uncertainty) -> frozenset[str]:
     """Return the names of the constants and of the model error that the time per token depends on."""
-    return frozenset({*names_of(uncertainty.surface.constants), DECODE_ERROR})
+    return frozenset({*(constant.name for constant in uncertainty.surface.constants), DECODE_ERROR})
 
 
 @dataclass(slots=True)

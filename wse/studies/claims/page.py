@@ -14,8 +14,6 @@ from wse.reports.terminal import count
 from wse.studies.claims.result import ClaimResult, ClaimsResult
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from wse.studies.claims.result import Curves
 
 
@@ -24,13 +22,9 @@ DPI: Final = 110
 
 def image_of(curves: Curves, title: str) -> bytes:
     """Draw curves and return the plot as the content of a PNG file."""
-    from wse.reports.figure import png_of
-
-    return png_of(_figure_of(curves, title), DPI)
-
-
-def _figure_of(curves: Curves, title: str) -> Figure:
     from matplotlib.figure import Figure
+
+    from wse.reports.figure import png_of
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
@@ -47,7 +41,7 @@ def _figure_of(curves: Curves, title: str) -> Figure:
         axes.set_ylim(bottom=0)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
-    return figure
+    return png_of(figure, DPI)
 
 
 PAGE_WIDTH: Final = 100

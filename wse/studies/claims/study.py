@@ -83,8 +83,9 @@ def check_drawn(numbers: Sequence[int]) -> None:
     if len(numbers) != 1:
         raise BadInput("--png draws the plot of one claim: give its number, or --page for the plots of all")
     if not CLAIMS[numbers[0] - 1].is_drawn:
-        message = f"--png: claim {numbers[0]} is decided by single numbers, there is nothing to draw; leave out --png"
-        raise BadInput(message)
+        raise BadInput(
+            f"--png: claim {numbers[0]} is decided by single numbers, there is nothing to draw; leave out --png"
+        )
 
 
 def check_numbers(numbers: Sequence[int]) -> None:

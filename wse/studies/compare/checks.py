@@ -33,8 +33,9 @@ def check(request: CompareRequest) -> None:
     """
     for name in ("wafers", "mappings", "link_gb_per_s", "link_latency_us", "gpu"):
         if getattr(request, name) == ():
-            message = f"{options_of(CompareRequest)[name].flag}: there is no value; give at least one, or leave it out"
-            raise BadInput(message)
+            raise BadInput(
+                f"{options_of(CompareRequest)[name].flag}: there is no value; give at least one, or leave it out"
+            )
     if request.gpu is None:
         check_machine(EstimateRequest(gpu_serving=request.base.gpu_serving))
     for name in request.names():
@@ -58,8 +59,9 @@ def check(request: CompareRequest) -> None:
     if rows > MAX_ROWS:
         raise BadInput(f"{rows:,} rows: give fewer wafers, mappings or links, for at most {MAX_ROWS:,} rows")
     if request.base.workload.new_tokens == 1:
-        message = "--new-tokens 1: the prompt gives the first token, and nothing is decoded; give at least 2 to compare"
-        raise BadInput(message)
+        raise BadInput(
+            "--new-tokens 1: the prompt gives the first token, and nothing is decoded; give at least 2 to compare"
+        )
 
 
 def check_question(question: str | None, request: CompareRequest) -> None:
@@ -79,11 +81,10 @@ def check_question(question: str | None, request: CompareRequest) -> None:
     if question is not None and request.gpu is not None:
         raise BadInput(f"--question {question}: is about wafers only; leave out --question or --gpu")
     if request.is_ranked and question is not None:
-        message = (
+        raise BadInput(
             f"--question {question}: --users, --objective, --ttft, --tpot, --lengths, --top and --pareto rank "
             "machines; leave out one or the other"
         )
-        raise BadInput(message)
     if question is None and request.links_are_given and request.wafers == (1,):
         raise BadInput(
             "--wafers 1: a single wafer uses no links between wafers; leave out --link-bandwidth and --link-latency"
@@ -127,8 +128,9 @@ def _check_plain_speed(request: CompareRequest) -> None:
         raise BadInput(f"--plain-speed {speed:g}: give tokens/s per user from {low:g} to {high:,.0f}")
     if request.is_ranked or request.gpu is None:
         remedy = "give --tpot in its place" if request.is_ranked else "give --gpu NAME as well"
-        message = f"--plain-speed {speed:g}: only --gpu without users or targets has tiers; {remedy}, or leave it out"
-        raise BadInput(message)
+        raise BadInput(
+            f"--plain-speed {speed:g}: only --gpu without users or targets has tiers; {remedy}, or leave it out"
+        )
 
 
 def _check_values(option: str, values: tuple[float, ...] | None, bounds: tuple[float, float], unit: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -81,11 +81,10 @@ def gpu_machine(prepared_estimate: PreparedGpuEstimate) -> Machine:
     """
     server = prepared_estimate.server
     if prepared_estimate.economics is None:
-        message = (
+        raise BadInput(
             f"--gpu {prepared_estimate.gpu}: its price and power are not known; give --price {server.gpu.name}=USD and "
             "gpu_power_w in a file of --economics"
         )
-        raise BadInput(message)
     return Machine(
         kind=GPU,
         name=server.gpu.name,
@@ -105,6 +104,18 @@ def no_room(shape: RequestShape, option: str = "--wafers") -> str:
     """
     lengths = "a shorter --prompt-len and --new-tokens"
     return f"the KV cache of one sequence of {shape.tokens:,} tokens does not fit; give {lengths}, or more {option}"
+
+
+def does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
+    """Build the error for a model that cannot be served on any of the machines that were tried.
+
+    The message mentions only the first machine and its reason.
+
+    Args:
+        reasons_by_machine: Why each machine cannot be used, keyed by its description.
+    """
+    name, reason = next(iter(reasons_by_machine.items()))
+    return DoesNotFit(f"{name}: {reason}")
 
 
 def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], dict[str, str]]:

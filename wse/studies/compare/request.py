@@ -11,7 +11,7 @@ from wse.errors import BadInput
 from wse.hardware.quantity import COUNT, whole_number
 from wse.option import Option
 from wse.serving.goal import COST, LATENCY, PLAIN_SPEED_TOKENS_PER_S, Goal
-from wse.studies.compare.targets import NO_TARGETS, Targets
+from wse.studies.compare.targets import NO_TARGETS, Targets, read_parts
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
 from wse.studies.options.option import OptionsOf, read_amount
@@ -28,6 +28,8 @@ WITHOUT: Final = (
 """Options of an estimate that a comparison defines differently, or does not have."""
 TIMES_THE_FEWEST: Final = (1, 2, 4, 8)
 """Default numbers of wafers, as multiples of the fewest on which the model fits."""
+SEPARATED: Final = "give values separated by commas"
+"""Remedy for lists of values in which one is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,49 +56,39 @@ class CompareRequest:
     Attributes:
         base: Options that apply to all compared machines. Its ``wafers`` and ``mapping`` are
             ignored.
-        wafers: Numbers of wafers. None for 1, 2, 4 and 8 times the smallest number on which the
-            model fits.
-        mappings: Names and files of mappings. None for all ``candidates`` that make a difference.
-        candidates: Mappings that are tried by default.
-        link_gb_per_s: Bandwidths of the links between wafers; None for the wafer's own bandwidth.
-        link_latency_us: Latencies of the links between wafers; None for the wafer's own latency. If
-            neither bandwidths nor latencies are requested, the wafer's own link is compared with
-            ``SLOWEST`` and ``FASTEST``.
+        wafers: Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest. With --users or
+            targets but without --pareto: 1 and 2 times the fewest, larger multiples as long as the
+            largest is the best, and numbers near the best.
+        mappings: Mappings to compare: names of `wse mappings`, TOML files that list regions, or
+            your own strategies as FILE.py:NAME. Default: auto.
+        candidates: Mappings that are compared if none are requested.
+        link_gb_per_s: Bandwidths of links between wafers. Default: the wafer's own bandwidth, 8
+            GB/s and 150 GB/s.
+        link_latency_us: Latencies of links between wafers, such as 5us. Default: the wafer's own
+            latency, 20us and 500ns.
         own_link: Whether only the wafer's own link is compared if no other link is requested.
-        gpu: GPUs with which wafers are compared; None to compare only wafers.
+        gpu: GPU to compare with the wafers in speed and cost: a name of `wse gpus`, or a TOML file;
+            repeats.
         plain_speed_tokens_per_s: Speed of the plain service tier in tokens/s per user, if wafers
             are compared with GPUs. None for the default speed.
-        replicas: Number of identical machines that share the users. None for the smallest number
-            that meets the targets; without targets, also for 2, 4, 8 ... of the smaller machines.
+        replicas: Number of identical machines that share the --users; auto: for each layout, the
+            fewest that meet the targets; without targets, also 2, 4, 8 ... of the smaller machines.
         targets: Latency limits, request lengths, and rows to show. If users, limits or an objective
             are requested, machines are ranked.
     """
 
-    base: Annotated[
-        EstimateRequest,
-        OptionsOf(without=WITHOUT),
-    ] = field(default_factory=EstimateRequest)
+    base: Annotated[EstimateRequest, OptionsOf(without=WITHOUT)] = field(default_factory=EstimateRequest)
     wafers: Annotated[
         tuple[int, ...] | None,
-        Option(
-            doc="Numbers of wafers to compare; auto: 1, 2, 4 and 8 times the fewest. With --users or targets but "
-            "without --pareto: 1 and 2 times the fewest, larger multiples as long as the largest is the best, and "
-            "numbers near the best.",
-            panel="Wafer and mapping",
-            metavar="1,2,4|auto",
-            none="auto",
-            read=partial(_counts, "--wafers"),
-        ),
+        Option(panel="Wafer and mapping", metavar="1,2,4|auto", none="auto", read=partial(_counts, "--wafers")),
     ] = None
     mappings: Annotated[
         tuple[str, ...] | None,
         Option(
-            doc="Mappings to compare: names of `wse mappings`, TOML files that list regions, or your own strategies as "
-            "FILE.py:NAME. Default: auto.",
             panel="Wafer and mapping",
             metavar="NAME|FILE,...",
             flag="--mapping",
-            read=partial(_parts, "--mapping"),
+            read=partial(read_parts, "--mapping", SEPARATED),
             known_values=known_names.mappings,
         ),
     ] = None
@@ -104,7 +96,6 @@ class CompareRequest:
     link_gb_per_s: Annotated[
         tuple[float, ...] | None,
         Option(
-            doc="Bandwidths of links between wafers. Default: the wafer's own bandwidth, 8 GB/s and 150 GB/s.",
             panel="Wafer and mapping",
             metavar="GB/s,...",
             unit="GB/s",
@@ -115,7 +106,6 @@ class CompareRequest:
     link_latency_us: Annotated[
         tuple[float, ...] | None,
         Option(
-            doc="Latencies of links between wafers, such as 5us. Default: the wafer's own latency, 20us and 500ns.",
             panel="Wafer and mapping",
             metavar="TIME,...",
             unit="µs",
@@ -126,13 +116,7 @@ class CompareRequest:
     own_link: bool = False
     gpu: Annotated[
         tuple[str | Path, ...] | None,
-        Option(
-            doc="GPU to compare with the wafers in speed and cost: a name of `wse gpus`, or a TOML file; repeats.",
-            panel="GPUs",
-            metavar="NAME|FILE",
-            repeats=True,
-            known_values=known_names.gpus,
-        ),
+        Option(panel="GPUs", metavar="NAME|FILE", repeats=True, known_values=known_names.gpus),
     ] = None
     plain_speed_tokens_per_s: Annotated[
         float | None,
@@ -144,15 +128,7 @@ class CompareRequest:
             flag="--plain-speed",
         ),
     ] = None
-    replicas: Annotated[
-        int | None,
-        Option(
-            doc="Number of identical machines that share the --users; auto: for each layout, the fewest that meet "
-            "the targets; without targets, also 2, 4, 8 ... of the smaller machines.",
-            panel="Serving",
-            none="auto",
-        ),
-    ] = None
+    replicas: Annotated[int | None, Option(panel="Serving", none="auto")] = None
     targets: Annotated[Targets, OptionsOf()] = NO_TARGETS
 
     @property
@@ -209,14 +185,6 @@ class CompareRequest:
         return tuple(sorted(links, key=lambda link: link != wafer_link))
 
 
-def _parts(option: str, text: str) -> tuple[str, ...]:
-    """Return the parts of a comma-separated list. Raise BadInput if a part is empty."""
-    parts = tuple(part.strip() for part in text.split(","))
-    if "" in parts:
-        raise BadInput(f"{option} {text!r}: give values separated by commas")
-    return parts
-
-
 def _counts(option: str, text: str) -> tuple[int, ...]:
     """Return the numbers of a comma-separated list such as ``1,2,4``.
 
@@ -224,10 +192,11 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
         BadInput: An item is not a whole number of at least 1.
     """
     counts = []
-    for part in _parts(option, text):
+    for part in read_parts(option, SEPARATED, text):
         if part == "auto":
-            message = f"{option} {text!r}: auto cannot be in a list; give whole numbers separated by commas, or auto"
-            raise BadInput(message)
+            raise BadInput(
+                f"{option} {text!r}: auto cannot be in a list; give whole numbers separated by commas, or auto"
+            )
         count = whole_number(part, COUNT)
         if count is None:
             raise BadInput(f"{option} {part!r}: give a whole number of at least 1, or auto")
@@ -241,4 +210,4 @@ def _amounts(option: str, unit: str, text: str) -> tuple[float, ...]:
     Raises:
         BadInput: An item cannot be converted, as for `read_amount`.
     """
-    return tuple(read_amount(option, part, unit) for part in _parts(option, text))
+    return tuple(read_amount(option, part, unit) for part in read_parts(option, SEPARATED, text))

@@ -11,15 +11,17 @@ from wse.hardware.quantity import TOKEN, whole_number
 from wse.option import Option
 
 LONGEST_S: Final = 1e6
+LENGTHS_REMEDY: Final = "give PROMPT/NEW with commas between, such as 128/128,8k/1k"
 MAX_LENGTHS: Final = 50
 MAX_TOP: Final = 2_000
 
 
-def read_parts(option: str, text: str) -> tuple[str, ...]:
+def read_parts(option: str, remedy: str, text: str) -> tuple[str, ...]:
     """Split the text of an option, such as ``128/128,8k/1k``, at its commas.
 
     Args:
         option: Name of the option, for error messages.
+        remedy: Description of valid values, for error messages.
         text: Text to split.
 
     Raises:
@@ -27,7 +29,7 @@ def read_parts(option: str, text: str) -> tuple[str, ...]:
     """
     parts = tuple(part.strip() for part in text.split(","))
     if "" in parts:
-        raise BadInput(f"{option} {text!r}: give PROMPT/NEW with commas between, such as 128/128,8k/1k")
+        raise BadInput(f"{option} {text!r}: {remedy}")
     return parts
 
 
@@ -41,8 +43,9 @@ def read_lengths(text: str) -> tuple[int, int]:
     prompt, _, new = text.partition("/")
     lengths = whole_number(prompt, TOKEN), whole_number(new, TOKEN)
     if lengths[0] is None or lengths[1] is None or lengths[0] < 1 or lengths[1] < 2:
-        message = f"--lengths {text!r}: give tokens of a prompt, at least 1, and new ones, at least 2, such as 8k/512"
-        raise BadInput(message)
+        raise BadInput(
+            f"--lengths {text!r}: give tokens of a prompt, at least 1, and new ones, at least 2, such as 8k/512"
+        )
     return lengths[0], lengths[1]
 
 
@@ -51,37 +54,25 @@ class Targets:
     """Latency limits and request lengths for ranking machines, and the rows to show.
 
     All fields have their default values if the user requested none of these options.
+
+    Attributes:
+        ttft: Limit the time to first token, such as 200ms, and rank machines.
+        tpot: Limit the time per output token, such as 2ms, and rank machines. Also limits
+            concurrent users.
+        lengths: Rank machines for each of several pairs of prompt tokens and new tokens.
+        top: Rank machines, and show the first N.
+        pareto: Rank machines, and show those on the Pareto frontier of tokens/s per user and cost
+            of a token.
     """
 
-    ttft: Annotated[
-        float | None,
-        Option(doc="Limit the time to first token, such as 200ms, and rank machines.", panel="Serving", unit="s"),
-    ] = None
-    tpot: Annotated[
-        float | None,
-        Option(
-            doc="Limit the time per output token, such as 2ms, and rank machines. Also limits concurrent users.",
-            panel="Serving",
-            unit="s",
-        ),
-    ] = None
+    ttft: Annotated[float | None, Option(panel="Serving", unit="s")] = None
+    tpot: Annotated[float | None, Option(panel="Serving", unit="s")] = None
     lengths: Annotated[
         tuple[str, ...] | None,
-        Option(
-            doc="Rank machines for each of several pairs of prompt tokens and new tokens.",
-            panel="Prompt",
-            metavar="PROMPT/NEW,...",
-            read=partial(read_parts, "--lengths"),
-        ),
+        Option(panel="Prompt", metavar="PROMPT/NEW,...", read=partial(read_parts, "--lengths", LENGTHS_REMEDY)),
     ] = None
-    top: Annotated[int | None, Option(doc="Rank machines, and show the first N.", panel="Output")] = None
-    pareto: Annotated[
-        bool,
-        Option(
-            doc="Rank machines, and show those on the Pareto frontier of tokens/s per user and cost of a token.",
-            panel="Output",
-        ),
-    ] = False
+    top: Annotated[int | None, Option(panel="Output")] = None
+    pareto: Annotated[bool, Option(panel="Output")] = False
 
     def times(self) -> dict[str, float]:
         """Return the requested latency limits in seconds, with the keys ``ttft_s`` and ``tpot_s``.

@@ -44,21 +44,19 @@ def request_key(kind: str, request: Any) -> str | None:
     if cache_folder() is None:
         return None
     try:
-        files = [_file_content(text) for text in _texts(request)]
+        options = _without_paths(request)
+        files = [_file_content(text) for text in _texts(options)]
     except (NotCacheableError, OSError):
         return None
-    return content_key(kind, _without_paths(request), files)
+    return content_key(kind, options, files)
 
 
 def _texts(value: Any) -> list[str]:
-    """Return all strings and paths in a request, including those in nested values."""
-    if isinstance(value, str | Path):
-        return [str(value)]
-    if is_dataclass(value):
-        return [text for field in fields(value) for text in _texts(getattr(value, field.name))]
-    if isinstance(value, Mapping):
-        return [text for item in value.values() for text in _texts(item)]
-    return [text for item in value for text in _texts(item)] if isinstance(value, list | tuple) else []
+    """Return all strings in plain values, including those in nested values but no keys of dicts."""
+    if isinstance(value, str):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
+    return [text for item in items for text in _texts(item)]
 
 
 def _without_paths(value: Any) -> Any:

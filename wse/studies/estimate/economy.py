@@ -99,19 +99,17 @@ def energy_result(
     joules = system_energy(serving.replicas * fabric.program.wafers, serving.tokens_per_s, economics)
     activity = _activity(fabric, totals, token_classes, serving)
     activity_estimate = activity_energy(activity, economics)
-    return EnergyResult(
+    return EnergyResult.from_parts(
+        joules,
         users=serving.users,
         joules_per_token=joules.value,
-        range=joules.range,
-        grade=joules.grade,
         assumptions=joules.source,
         wafer_power_w=economics.power_w.value,
-        from_below=ActivityEnergyResult(
+        from_below=ActivityEnergyResult.from_parts(
+            activity_estimate,
             joules_per_token=activity_estimate.value,
-            range=activity_estimate.range,
-            grade=activity_estimate.grade,
             assumptions=activity_estimate.source,
-            joules_by=activity_joules(activity, activity_energies(economics)),  # type: ignore[arg-type]
+            joules_by=activity_joules(activity, activity_energies(economics)),
         ),
     )
 
@@ -125,13 +123,12 @@ def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> Co
         serving: Numbers of replicas and users, and their tokens/s.
     """
     dollars = system_cost(serving.replicas * wafers, serving.tokens_per_s, economics)
-    return CostResult(
+    return CostResult.from_parts(
+        dollars,
         users=serving.users,
         usd_per_million_tokens=dollars.value,
         usd_per_million_tokens_low=dollars.low,
         usd_per_million_tokens_high=dollars.high,
-        range=dollars.range,
-        grade=dollars.grade,
         assumptions=dollars.source,
         wafer_usd_per_hour=economics.usd_per_hour.value,
         wafer_usd_per_hour_low=economics.usd_per_hour.low,

@@ -201,11 +201,10 @@ def _check_options(request: EstimateRequest) -> None:
             raise BadInput(f"{option} {users}: give at most {max_users:,} users")
     check_objective(request)
     if request.serving.users is not None and request.serving.users < (request.serving.batch or 1):
-        message = (
+        raise BadInput(
             f"--users {request.serving.users}: is less than --batch {request.serving.batch}, the users of a pass; "
             f"give at least {request.serving.batch}"
         )
-        raise BadInput(message)
     if request.capacity not in (REFUSE, REPORT):
         raise UnknownName("capacity", request.capacity, (REFUSE, REPORT))
     check_drafts(request)
@@ -267,18 +266,16 @@ def check_drafts(request: EstimateRequest) -> None:
     model, place = request.drafts.draft_model, request.drafts.draft_place
     for option, value in (("--draft-model", model), ("--draft-place", place)):
         if value is not None and request.draft is None:
-            message = (
+            raise BadInput(
                 f"{option} {value}: also give the acceptance of the drafts, such as --draft 0.7 or --draft typical"
             )
-            raise BadInput(message)
     if place not in (None, *PLACES):
         raise UnknownName("place of drafts", str(place), PLACES)
     if place not in (None, SAME) and model is None:
-        message = (
+        raise BadInput(
             f"--draft-place {place}: without --draft-model, the draft is a layer of the model, on its PEs; "
             "give a --draft-model"
         )
-        raise BadInput(message)
 
 
 def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
@@ -300,9 +297,8 @@ def _lengths(request: EstimateRequest, spec: ModelSpec) -> tuple[int, int]:
         if request.context is None:
             limit_origin = f"the {limit:,} tokens that {spec.name} supports"
             larger_models = ", or a model with a larger context (wse models lists them)"
-        message = (
+        raise BadInput(
             f"{' '.join(given_options)}: {tokens:,} tokens are more than {limit_origin}; "
             f"give at most {limit:,} prompt and new tokens in total{larger_models}"
         )
-        raise BadInput(message)
     return prompt_len, new_tokens

@@ -22,95 +22,45 @@ class EstimateRequest(PlacementRequest):
     """Options of ``wse estimate``: a model, wafers or GPUs, and request lengths.
 
     None means that a default is used, which may depend on the model.
+
+    Attributes:
+        replicas: Number of identical machines that share the users; auto: the fewest that have room
+            for them in the roomiest layout.
+        verify_tokens: Also time a verification pass over this number of new tokens of one user.
+        draft: Also report the best drafts for this machine and batch, given their acceptance: the
+            name of a model in acceptance.toml, typical, probabilities by position such as
+            0.8,0.7,0.6, or a TOML file. On wafers, not for models with linear attention.
+        gpu: Time the model on GPUs instead of wafers: a name of `wse gpus`, or a TOML file.
+        capacity: Refuse a model that does not fit, or time it and report what is missing.
+        network: TOML file with times of network and service between user and machine, in the format
+            of wse/data/network.toml. They replace the bundled ones; those that the file does not
+            state are kept.
+        sensitivity: Also report the effect of a slower hop, more SRAM, a faster link, and the code
+            of research kernels.
+        uncertainty: Also report how much each uncertain constant contributes to the ranges of TPOT
+            and TTFT.
+        most_users: Also search for the layout with the most room, and report how many users' KV
+            caches fit in it.
+        trace: Write a trace of the estimate, for `wse inspect`.
     """
 
     workload: Annotated[WorkloadOptions, OptionsOf()] = field(default_factory=WorkloadOptions)
     serving: Annotated[ServingOptions, OptionsOf()] = field(default_factory=ServingOptions)
-    replicas: Annotated[
-        int | None,
-        Option(
-            doc="Number of identical machines that share the users; auto: the fewest that have room for them in the "
-            "roomiest layout.",
-            panel="Serving",
-            none="auto",
-        ),
-    ] = 1
-    verify_tokens: Annotated[
-        int | None,
-        Option(
-            doc="Also time a verification pass over this number of new tokens of one user.", panel="Prompt", unit=TOKEN
-        ),
-    ] = None
+    replicas: Annotated[int | None, Option(panel="Serving", none="auto")] = 1
+    verify_tokens: Annotated[int | None, Option(panel="Prompt", unit=TOKEN)] = None
     draft: Annotated[
-        str | None,
-        Option(
-            doc="Also report the best drafts for this machine and batch, given their acceptance: the name of a model "
-            "in acceptance.toml, typical, probabilities by position such as 0.8,0.7,0.6, or a TOML file. On wafers, "
-            "not for models with linear attention.",
-            panel="Drafts",
-            metavar="NAME|SHARES|FILE",
-            known_values=known_names.acceptances,
-        ),
+        str | None, Option(panel="Drafts", metavar="NAME|SHARES|FILE", known_values=known_names.acceptances)
     ] = None
     drafts: Annotated[DraftModelOptions, OptionsOf()] = field(default_factory=DraftModelOptions)
-    gpu: Annotated[
-        str | Path | None,
-        Option(
-            doc="Time the model on GPUs instead of wafers: a name of `wse gpus`, or a TOML file.",
-            panel="GPUs",
-            metavar="NAME|FILE",
-            known_values=known_names.gpus,
-        ),
-    ] = None
+    gpu: Annotated[str | Path | None, Option(panel="GPUs", metavar="NAME|FILE", known_values=known_names.gpus)] = None
     gpu_serving: Annotated[GpuOptions, OptionsOf()] = field(default_factory=GpuOptions)
-    capacity: Annotated[
-        str,
-        Option(
-            doc="Refuse a model that does not fit, or time it and report what is missing.",
-            panel="Wafer and mapping",
-            metavar="refuse|report",
-        ),
-    ] = "refuse"
+    capacity: Annotated[str, Option(panel="Wafer and mapping", metavar="refuse|report")] = "refuse"
     costs: Annotated[CostOptions, OptionsOf()] = field(default_factory=CostOptions)
-    network: Annotated[
-        str | Path | None,
-        Option(
-            doc="TOML file with times of network and service between user and machine, in the format of "
-            "wse/data/network.toml. They replace the bundled ones; those that the file does not state are kept.",
-            panel="Output",
-            metavar="FILE",
-        ),
-    ] = None
-    sensitivity: Annotated[
-        bool,
-        Option(
-            doc="Also report the effect of a slower hop, more SRAM, a faster link, and the code of research kernels.",
-            panel="Output",
-        ),
-    ] = False
-    uncertainty: Annotated[
-        bool,
-        Option(
-            doc="Also report how much each uncertain constant contributes to the ranges of TPOT and TTFT.",
-            panel="Output",
-        ),
-    ] = False
-    most_users: Annotated[
-        bool,
-        Option(
-            doc="Also search for the layout with the most room, and report how many users' KV caches fit in it.",
-            panel="Output",
-        ),
-    ] = False
-    trace: Annotated[
-        str | Path | None,
-        Option(
-            doc="Write a trace of the estimate, for `wse inspect`.",
-            panel="Trace",
-            metavar="PATH|none",
-            none="none",
-        ),
-    ] = None
+    network: Annotated[str | Path | None, Option(panel="Output", metavar="FILE")] = None
+    sensitivity: Annotated[bool, Option(panel="Output")] = False
+    uncertainty: Annotated[bool, Option(panel="Output")] = False
+    most_users: Annotated[bool, Option(panel="Output")] = False
+    trace: Annotated[str | Path | None, Option(panel="Trace", metavar="PATH|none", none="none")] = None
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
         """Return options for a shorter context, such as ``--context 4096``, for error messages.

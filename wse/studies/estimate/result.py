@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import causes_table, price_text, setting_texts
+from wse.reports.shared_tables import causes_table, inputs_table, price_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, printable, seconds
 from wse.serving.goal import LATENCY
@@ -199,7 +199,7 @@ class EstimateResult(Result):
             tables.append(_sensitivity_table(self.sensitivity))
         if detail:
             tables += self._detail_tables(width)
-        tables.append(_inputs_table(self))
+        tables.append(inputs_table(self.inputs, self.wafer.replaced or {}))
         if self.trace is not None:
             view = printable(f"wse inspect {shlex.quote(self.trace)}")
             tables.append(pair_table([("written to", printable(self.trace)), ("look inside", view)], "Trace"))
@@ -220,19 +220,6 @@ class EstimateResult(Result):
         if self.verify is not None and self.verify.rewrites is not None:
             tables.append(rewrites_table(self.verify.rewrites, self.verify.cycles, "pass"))
         return tables
-
-
-def _inputs_table(result: EstimateResult) -> Table:
-    """Return the table of options, with defaults filled in, in command-line form."""
-    replaced = result.wafer.replaced or {}
-    options = [
-        f"--{name.replace('_', '-')} {printable(value)}"
-        for name, value in result.inputs.items()
-        if name != "model" and name not in replaced
-    ]
-    options += setting_texts(replaced)
-    rows = [("model", printable(result.inputs["model"])), ("options", " ".join(options))]
-    return pair_table(rows, "Options, defaults included")
 
 
 def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:

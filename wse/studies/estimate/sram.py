@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.load import load_software
 from wse.hardware.number import Grade
-from wse.hardware.spec import SoftwareProfile
 from wse.models.tensors.model_tensors import kv_bytes_per_token, state_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.reports.result import Doc, Result
@@ -99,7 +98,11 @@ def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades:
     return sram_result(program, sram_bytes).convert(
         EstimateSram,
         stages=tuple(use_bytes(program, stage, sram_bytes) for stage in range(len(program.stages))),
-        code=_code(prepared_estimate.software, grades, prepared_estimate.wafer.generation),
+        code=CodeResult(
+            bytes_per_pe=prepared_estimate.software.code_bytes_per_pe,
+            grade=grades.weakest(("code_bytes_per_pe",))[0],
+            research_bytes_per_pe=load_software(RESEARCH, prepared_estimate.wafer.generation).code_bytes_per_pe,
+        ),
         users=_users(program, prepared_estimate.spec.context_limit),
         sequence=_sequence(prepared_estimate),
     )
@@ -116,23 +119,6 @@ def _sequence(prepared_estimate: PreparedEstimate) -> SequenceResult | None:
         state_bytes=state_bytes(spec, element_bytes),
         kv_bytes_per_token=kv_bytes_of_token,
         kv_bytes=options.context * kv_bytes_of_token,
-    )
-
-
-def _code(software: SoftwareProfile, grades: Grades, generation: str) -> CodeResult:
-    """Return the code size per PE, and how reliable this number is.
-
-    For comparison, the record also contains the code size of released research kernels.
-
-    Args:
-        software: Software profile, which states the code size.
-        grades: Evidence grades of the profile's constants.
-        generation: Generation of the wafer.
-    """
-    return CodeResult(
-        bytes_per_pe=software.code_bytes_per_pe,
-        grade=grades.weakest(("code_bytes_per_pe",))[0],
-        research_bytes_per_pe=load_software(RESEARCH, generation).code_bytes_per_pe,
     )
 
 

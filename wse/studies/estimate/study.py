@@ -219,7 +219,8 @@ def result_of(
     )
     tokens = token_results(prepared_estimate, program, timed_run, grades, with_serving=not given_routing)
     verify = verify_result(prepared_estimate, clock.fabric)
-    return EstimateResult(
+    return EstimateResult.from_parts(
+        tokens,
         inputs=inputs(prepared_estimate),
         note=prepared_estimate.note,
         batch=program.batch,
@@ -230,14 +231,8 @@ def result_of(
         prefill=prefill,
         fabric=fabric_result(program, clock.decode),
         latency=latency_result(clock, program, wafer, prepared_estimate.network, prompts),
-        decode=tokens.decode,
         verify=verify,
         crossing=crossing_result(clock.decode, wafer.clock_hz) if clock.decode.runs else None,
-        schedule=tokens.pipelining,
-        serving=tokens.serving,
-        bounds=tokens.bounds,
-        energy=tokens.energy,
-        cost=tokens.cost,
         grades=grades_result(
             grades,
             program.wafers,

@@ -30,7 +30,7 @@ class TokenResults:
     """
 
     decode: DecodeResult | None = None
-    pipelining: PipeliningResult | None = None
+    schedule: PipeliningResult | None = None
     serving: ServingResult | None = None
     bounds: BoundsResult | None = None
     energy: EnergyResult | None = None
@@ -65,7 +65,7 @@ def token_results(
     serving = _serving(prepared_estimate, deployment_of(prepared_estimate, program, pipelining))
     return TokenResults(
         decode=decode,
-        pipelining=pipelining,
+        schedule=pipelining,
         serving=serving,
         bounds=bounds_result(clock.fabric, spec, token_classes, grades),
         energy=energy_result(clock.fabric, clock.decode, token_classes, economics, serving),

@@ -61,17 +61,17 @@ def read_csv(path: Path) -> tuple[TableColumn, ...]:
             continue
         if len(cells) != len(names):
             cells_text = plural(len(cells), "cell")
-            message = f"{path}: line {number} has {cells_text}, the first line names {len(names)}; correct or remove it"
-            raise BadInput(message)
+            raise BadInput(
+                f"{path}: line {number} has {cells_text}, the first line names {len(names)}; correct or remove it"
+            )
         if any(len(cell) > LONGEST_CELL for cell in cells):
             raise BadInput(f"{path}: line {number} has a cell of over {LONGEST_CELL:,} characters; shorten it")
         rows.append(cells)
         if len(rows) > MAX_ROWS or len(rows) * len(names) > MAX_CELLS:
             max_rows = min(MAX_ROWS, MAX_CELLS // len(names))
-            message = (
+            raise BadInput(
                 f"{path}: has over {max_rows:,} rows of {len(names)} columns, the maximum of a page; give a part of it"
             )
-            raise BadInput(message)
     if not rows:
         raise BadInput(f"{path}: has no rows after its line of names; give a table of wse sweep or wse compare --csv")
     return tuple(_column(name, [row[at].strip() for row in rows]) for at, name in enumerate(names))

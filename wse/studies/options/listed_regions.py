@@ -37,8 +37,9 @@ def check_listed(options: Options, spec: ModelSpec, wafer: WaferSpec, *, live: b
     file, regions, last = options.mapping_file, options.listed, options.listed[-1]
     if options.region is not None:
         rows, cols = options.region
-        message = f"--region {rows}x{cols}: {file} lists regions with their rows and columns; leave one of the two out"
-        raise BadInput(message)
+        raise BadInput(
+            f"--region {rows}x{cols}: {file} lists regions with their rows and columns; leave one of the two out"
+        )
     if last.wafer + 1 != options.wafers:
         wafers = last.wafer + 1
         raise BadInput(

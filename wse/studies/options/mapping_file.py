@@ -207,8 +207,9 @@ def _check_order(path: Path, regions: list[ListedRegion], *, is_last: bool) -> N
         raise BadMapping(f"{place}: wafer = {region.wafer}, {remedy}, for layers go through wafers in order")
     if region.first_layer < 0:
         if index and not is_last:
-            message = f"{place}: layers = []: only the first and the last region may have no layers; give it layers"
-            raise BadMapping(message)
+            raise BadMapping(
+                f"{place}: layers = []: only the first and the last region may have no layers; give it layers"
+            )
         regions[-1] = region._replace(first_layer=layer, last_layer=layer)
     elif region.first_layer != layer:
         fault = "is in a region before it" if region.first_layer < layer else f"comes after layer {layer}, not held yet"

@@ -151,8 +151,9 @@ def _csv_selections(path: str) -> _Selections:
                 for column, text in zip(values, (token, layer, expert), strict=True):
                     column.append(_index(f"{path}, line {rows.line_num}", text))
     except (UnicodeDecodeError, csv.Error) as fault:
-        message = f"{path}: not a CSV file in UTF-8 ({fault}); give the columns {','.join(COLUMNS)}, or a trace"
-        raise BadInput(message) from fault
+        raise BadInput(
+            f"{path}: not a CSV file in UTF-8 ({fault}); give the columns {','.join(COLUMNS)}, or a trace"
+        ) from fault
     return _Selections(*(np.array(column, np.int64) for column in values))
 
 
@@ -257,8 +258,9 @@ def _checked_choices(
         file_text, model_text = _layers_text(file_layers), _layers_text(layers)
         raise BadInput(f"{path}: has experts of {file_text}, but {spec.name} has experts in {model_text}; {_RECORD}")
     if (wrong_ids := selections.expert[(selections.expert < 0) | (selections.expert >= experts.count)]).size:
-        message = f"{path}: has expert {wrong_ids[0]}, but {spec.name} has {experts.count} per layer, from 0; {_RECORD}"
-        raise BadInput(message)
+        raise BadInput(
+            f"{path}: has expert {wrong_ids[0]}, but {spec.name} has {experts.count} per layer, from 0; {_RECORD}"
+        )
     tokens, token = np.unique(selections.token, return_inverse=True)
     row = np.searchsorted(layers, selections.layer) * len(tokens) + token
     rows, counts = np.unique(row, return_counts=True)  # bincount would need memory for all rows that may be missing

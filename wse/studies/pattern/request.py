@@ -26,8 +26,9 @@ MAX_CASES: Final = 2_000
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        message = f"{text!r}: give names of patterns with commas between them, such as chain,two_phase,mine.py:mine"
-        raise BadInput(message)
+        raise BadInput(
+            f"{text!r}: give names of patterns with commas between them, such as chain,two_phase,mine.py:mine"
+        )
     return names
 
 
@@ -43,38 +44,25 @@ class PatternRequest:
     """Options of ``wse pattern``, which compares communication patterns on lines of PEs.
 
     A pattern is a way of moving words along a line, such as a chain or a tree.
+
+    Attributes:
+        patterns: Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns
+            of your own as FILE.py:NAME, a file that is executed as a program. Default: the reduces.
+        pes: Numbers of PEs on the line. Default: 64.
+        words: Numbers of 32-bit words per PE. Default: 1, 64, 1024.
+        wavelet: Also simulate every case cycle by cycle, and check the words that arrive.
     """
 
     patterns: Annotated[
         tuple[str | Callable[..., Any], ...] | None,
-        Option(
-            doc="Names such as chain, chain_multicast or two_phase@8, in groups of 8; and patterns of your own "
-            "as FILE.py:NAME, a file that is executed as a program. Default: the reduces.",
-            metavar="PATTERN,...",
-            read=_names,
-            known_values=known_names.patterns,
-            positional=True,
-        ),
+        Option(metavar="PATTERN,...", read=_names, known_values=known_names.patterns, positional=True),
     ] = None
-    pes: Annotated[
-        tuple[int, ...] | None,
-        Option(doc="Numbers of PEs on the line. Default: 64.", metavar="64,750", read=partial(_counts, "--pes")),
-    ] = None
-    words: Annotated[
-        tuple[int, ...] | None,
-        Option(
-            doc="Numbers of 32-bit words per PE. Default: 1, 64, 1024.",
-            metavar="1,1024",
-            read=partial(_counts, "--words"),
-        ),
-    ] = None
+    pes: Annotated[tuple[int, ...] | None, Option(metavar="64,750", read=partial(_counts, "--pes"))] = None
+    words: Annotated[tuple[int, ...] | None, Option(metavar="1,1024", read=partial(_counts, "--words"))] = None
     wafer: WaferName = DEFAULT_WAFER
     software: SoftwareName = DEFAULT_SOFTWARE
     settings: MachineSettings = ()
-    wavelet: Annotated[
-        bool,
-        Option(doc="Also simulate every case cycle by cycle, and check the words that arrive."),
-    ] = False
+    wavelet: Annotated[bool, Option()] = False
 
     def cases(self) -> tuple[tuple[str | Callable[..., Any], ...], tuple[int, ...], tuple[int, ...]]:
         """Return the patterns, line lengths and words per PE to compare.

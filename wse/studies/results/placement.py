@@ -120,8 +120,9 @@ class SystemResult(Result):
         """
         places = {(stage.wafer, stage.row, stage.col) for stage in self.stages}
         if len(places) < len(self.stages) or any(stage.wafers > 1 for stage in self.stages):
-            message = f"--write-mapping: a mapping file cannot list regions of --mapping {self.mapping}; choose another"
-            raise BadInput(message)
+            raise BadInput(
+                f"--write-mapping: a mapping file cannot list regions of --mapping {self.mapping}; choose another"
+            )
         regions = [_as_listed(stage) for stage in self.stages]
         return "\n".join(["turned = true\n"] * self.turned + regions)
 

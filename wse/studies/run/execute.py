@@ -193,8 +193,9 @@ def _check_wavelets(prepared_run: PreparedRun, program: Program, *, traced: bool
             stores some layers) is too large.
     """
     if prepared_run.meshes:
-        message = "--wavelets: the wavelet simulation does not support dead PEs; leave out --defects or --wavelets"
-        raise BadInput(message)
+        raise BadInput(
+            "--wavelets: the wavelet simulation does not support dead PEs; leave out --defects or --wavelets"
+        )
     from wse.tracing.record.wavelet_log import check_loggable  # the reference is not needed without --wavelets
 
     check_loggable(program, prepared_run.wafer, traced=traced)

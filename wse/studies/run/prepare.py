@@ -133,8 +133,9 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
     in_passes = has_draft(request) or verify_tokens is not None
     if in_passes and request.sampling.rule().on_host and (checkpoint is not None or request.engine == RAY):
         option = "--checkpoint" if checkpoint is not None else f"--engine {RAY}"
-        message = f"{draft_option}: {option} does not allow sampling; leave out --temperature and --repetition-penalty"
-        raise BadInput(message)
+        raise BadInput(
+            f"{draft_option}: {option} does not allow sampling; leave out --temperature and --repetition-penalty"
+        )
     if checkpoint is not None and has_draft(request) and draft_name(request) != NGRAM:
         raise BadInput(
             f"{draft_option}: --checkpoint cannot store a draft model; give --draft {NGRAM}, or leave --checkpoint out"

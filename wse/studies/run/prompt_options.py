@@ -26,8 +26,9 @@ def read_ids(text: str) -> tuple[int, ...]:
     for part in parts:
         number = whole_number(part)
         if number is None:
-            message = f"--prompt-ids: {part!r} is not a token id; give whole numbers with commas between, such as 1,2,3"
-            raise BadInput(message)
+            raise BadInput(
+                f"--prompt-ids: {part!r} is not a token id; give whole numbers with commas between, such as 1,2,3"
+            )
         ids.append(number)
     return tuple(ids)
 

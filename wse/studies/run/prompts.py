@@ -203,8 +203,9 @@ def _parse_list(path: Path, text: str) -> list[str]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        message = f"--prompts {path}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); correct it"
-        raise BadInput(message) from error
+        raise BadInput(
+            f"--prompts {path}: not JSON at line {error.lineno}, column {error.colno} ({error.msg}); correct it"
+        ) from error
     except (RecursionError, ValueError) as error:
         raise BadInput(f"--prompts {path}: not a JSON list of texts; correct it") from error
     if not isinstance(value, list):

@@ -125,12 +125,15 @@ def _checkpoint_path(request: RunRequest) -> Path | None:
         return None
     if not 0 <= request.checkpoints.checkpoint_every < math.inf:
         interval_s = request.checkpoints.checkpoint_every
-        message = f"--checkpoint-every {interval_s:g}: is not a valid time; give a time of at least 0, such as 60s"
-        raise BadInput(message)
+        raise BadInput(
+            f"--checkpoint-every {interval_s:g}: is not a valid time; give a time of at least 0, such as 60s"
+        )
     if request.tracing.record is not None:
-        message = "--checkpoint: passes read from the file are not executed and have no tensors; leave out --record"
-        raise BadInput(message)
+        raise BadInput(
+            "--checkpoint: passes read from the file are not executed and have no tensors; leave out --record"
+        )
     if request.tracing.record_pe is not None:
-        message = "--checkpoint: passes read from the file are not executed and leave no bytes; leave out --record-pe"
-        raise BadInput(message)
+        raise BadInput(
+            "--checkpoint: passes read from the file are not executed and leave no bytes; leave out --record-pe"
+        )
     return output_path(CHECKPOINT_OPTION, str(request.checkpoints.checkpoint))

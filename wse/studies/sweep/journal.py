@@ -138,8 +138,9 @@ class Journal:
                         return file
                 except BlockingIOError:
                     file.close()
-                    message = f"{self._table}: another sweep is writing it; wait for that, or give another path with -o"
-                    raise BadInput(message) from None
+                    raise BadInput(
+                        f"{self._table}: another sweep is writing it; wait for that, or give another path with -o"
+                    ) from None
                 except FileNotFoundError:
                     pass  # the other sweep has just finished and removed the file
                 file.close()
@@ -175,15 +176,17 @@ class Journal:
             if not isinstance(content, dict) or content.get("kind") != self._header.kind:
                 raise ValueError
         except (ValueError, RecursionError):
-            message = f"{self.path}: is not the journal of a sweep; move it away, or give another path with -o"
-            raise BadInput(message) from None
+            raise BadInput(
+                f"{self.path}: is not the journal of a sweep; move it away, or give another path with -o"
+            ) from None
         if restart:
             return
         if content.get("wse") != wse.__version__:
             raise BadInput(f"{self.path}: was begun by wse {content.get('wse')!r}, this is {wse.__version__}; {remedy}")
         if content != self._header.model_dump():
-            message = f"{self.path}: was begun with other settings, or files that they name have changed; {remedy}"
-            raise BadInput(message)
+            raise BadInput(
+                f"{self.path}: was begun with other settings, or files that they name have changed; {remedy}"
+            )
 
     def _note(self, line: bytes, number: int) -> None:
         try:
@@ -191,8 +194,9 @@ class Journal:
             if not 0 <= setting < len(self._at) or self._at[setting] != _ABSENT:
                 raise ValueError
         except ValueError:
-            message = f"{self.path}: line {number} is not a setting of this sweep; start again with --restart"
-            raise BadInput(message) from None
+            raise BadInput(
+                f"{self.path}: line {number} is not a setting of this sweep; start again with --restart"
+            ) from None
         self._at[setting] = self._end
 
     @contextlib.contextmanager

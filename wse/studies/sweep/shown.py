@@ -122,8 +122,9 @@ def check_view(view: SweepView) -> None:
         BadInput: There are no columns, a column is repeated, or the number of rows is out of range.
     """
     if not view.columns or len(set(view.columns)) < len(view.columns):
-        message = f"--columns {','.join(view.columns)!r}: give names with commas between, each once, such as user,cost"
-        raise BadInput(message)
+        raise BadInput(
+            f"--columns {','.join(view.columns)!r}: give names with commas between, each once, such as user,cost"
+        )
     if not 1 <= view.top <= MAX_SHOWN:
         raise BadInput(f"--top {view.top}: give a number of rows from 1 to {MAX_SHOWN:,}")
 

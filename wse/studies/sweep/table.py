@@ -70,8 +70,9 @@ def write_table(grid: Grid, entries: Entries, table: Path, *, every_column: bool
         write(_rows(grid, entries, every_column), kinds, temporary)
         temporary.replace(table)
     except OSError as error:
-        message = f"{table}: cannot write the table: {error.strerror or error}; correct that and give the command again"
-        raise BadInput(message) from error
+        raise BadInput(
+            f"{table}: cannot write the table: {error.strerror or error}; correct that and give the command again"
+        ) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -65,8 +65,9 @@ def leave_out(files: Sequence[Path] = (), *, on_progress: OnProgress = ignore) -
     rows = fit_rows(_rows(files))
     tests = left_out(rows, on_progress)
     if not tests:
-        msg = "--leave-out: no rows that constants of GPU stacks are fitted on; give a file with them by --data"
-        raise BadInput(msg)
+        raise BadInput(
+            "--leave-out: no rows that constants of GPU stacks are fitted on; give a file with them by --data"
+        )
     return LeaveOut(tests=tests)
 
 

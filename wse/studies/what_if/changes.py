@@ -67,8 +67,9 @@ def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
     pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
     changes = [c for piece in pieces for c in (read_changes(DEFAULTS) if piece == DEFAULT else [_read(piece, option)])]
     if not 0 < len(changes) <= MAX_CHANGES:
-        message = f"{option} {text[:80]!r}: give 1 to {MAX_CHANGES} changes, such as clock=x2,sram=x2, or {DEFAULT}"
-        raise BadInput(message)
+        raise BadInput(
+            f"{option} {text[:80]!r}: give 1 to {MAX_CHANGES} changes, such as clock=x2,sram=x2, or {DEFAULT}"
+        )
     labels = [f"{change.name}={change.value}" for change in changes]
     repeated_label = next((label for label in labels if labels.count(label) > 1), None)
     if repeated_label is not None:
@@ -85,8 +86,9 @@ def _read(piece: str, option: str) -> Change:
     # The full name of a constant ends with its unit. A short name does not, so a duration needs one.
     units = {unit_of(number.partition(".")[2]) for number in SHORT_NAMES.get(name, ())}
     if any(is_time(unit) and read_quantity(value, unit) is not None for unit in units) and not has_unit(value):
-        message = f"{option} {piece}: a duration needs a unit; give {name}={value}us, {name}={value}ns or a factor"
-        raise BadInput(message)
+        raise BadInput(
+            f"{option} {piece}: a duration needs a unit; give {name}={value}us, {name}={value}ns or a factor"
+        )
     settings = tuple(f"{number}={value}" for number in SHORT_NAMES.get(name, (name,)))
     for setting in settings:
         read_setting(setting, option)

@@ -79,8 +79,9 @@ def imported_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        message = "--engine ray: Ray is not installed here; pip install 'wse[ray]', or leave out --engine"
-        raise BadInput(message) from error
+        raise BadInput(
+            "--engine ray: Ray is not installed here; pip install 'wse[ray]', or leave out --engine"
+        ) from error
     return ray
 
 
@@ -116,12 +117,11 @@ def await_actors(actors: Sequence[Any], noun: str, *, min_actors: int) -> dict[A
     started_pings, other_pings = ray.wait(list(pings), num_returns=min_actors, timeout=START_S)
     if len(started_pings) < min_actors:
         free, cpus = int(ray.available_resources().get("CPU", 0)), cluster_cpus()
-        message = (
+        raise BadInput(
             f"--engine ray: {len(other_pings)} of {plural(len(actors), noun)} have not started in {START_S:.0f} s; "
             f"{free} of the cluster's {plural(cpus, 'CPU')} are free: wait until other work there has ended, or use "
             "another cluster"
         )
-        raise BadInput(message)
     for ping in started_pings:
         check_ping(ping, noun)
     return pings
@@ -142,8 +142,9 @@ def check_ping(ping: Any, noun: str) -> None:
         ray.get(ping)
     except ray.exceptions.RayError as error:
         reason = str(error).strip().rpartition("\n")[2].strip()
-        message = f"--engine ray: a {noun} cannot start ({reason}); install the same wse on all machines of the cluster"
-        raise BadInput(message) from error
+        raise BadInput(
+            f"--engine ray: a {noun} cannot start ({reason}); install the same wse on all machines of the cluster"
+        ) from error
 
 
 def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, float]]) -> int:
@@ -163,21 +164,19 @@ def cpus_of_each(actors: int, bytes_each: int, nodes: Sequence[Mapping[str, floa
     """
     cpus = [int(node.get("CPU", 0)) for node in nodes]
     if sum(cpus) < actors:
-        message = (
+        raise BadInput(
             f"--engine ray: {plural(actors, 'wafer')} need a CPU each, but the cluster has {sum(cpus)} on "
             f"{plural(len(cpus), 'machine')}; use fewer --wafers, --engine local, or a larger cluster by --ray-address"
         )
-        raise BadInput(message)
     room = [int(node.get("memory", 0)) // max(1, bytes_each) for node in nodes]
     for cpus_each in range(max(cpus), 0, -1):
         if sum(min(n // cpus_each, places) for n, places in zip(cpus, room, strict=True)) >= actors:
             return cpus_each
     memory_list = ", ".join(in_bytes(int(node.get("memory", 0))) for node in nodes)
-    message = (
+    raise InsufficientMemory(
         f"--engine ray: a wafer needs {in_bytes(bytes_each)} of its machine's memory, but the cluster has no room for "
         f"{plural(actors, 'wafer')} ({memory_list}); use more machines, or more --wafers, each of which stores less"
     )
-    raise InsufficientMemory(message)
 
 
 def _connect(ray: Any, address: str | None, folder: str) -> None:

@@ -80,8 +80,9 @@ def select_passes(trace: Trace, tokens: tuple[int, int] | None) -> PassSelection
     if shown_passes < len(passes):
         too_many = f"at most {MAX_SLICES:,} are written"
         if tokens is not None:
-            message = f"--tokens {tokens[0]}-{tokens[1]}: {int(slices[-1]):,} steps, {too_many}; give fewer tokens"
-            raise BadInput(message)
+            raise BadInput(
+                f"--tokens {tokens[0]}-{tokens[1]}: {int(slices[-1]):,} steps, {too_many}; give fewer tokens"
+            )
         if shown_passes == 0:
             raise BadTrace(f"{trace.path}: a pass of {int(slices[0]):,} steps, {too_many}; use --to parquet")
     is_shown = np.isin(token_pass, passes[:shown_passes])

@@ -194,10 +194,9 @@ def _check_place(request: ExportRequest) -> None:
         suffixes = (f".{request.to}", ".json") if request.to == "csv" else (f".{request.to}",)
         foreign_file = next((file.name for file in sorted(out.iterdir()) if file.suffix not in suffixes), None)
         if foreign_file is not None:
-            message = (
+            raise BadInput(
                 f"-o {out}: the folder holds {foreign_file}, which no export to {request.to} made; give another name"
             )
-            raise BadInput(message)
     elif out.exists():
         raise BadInput(f"-o {out}: is a file; give the name of a folder, because {request.to} writes several files")
 

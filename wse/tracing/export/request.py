@@ -22,31 +22,28 @@ FOLDERS: Final = ("csv", "parquet", "png")
 
 @dataclass(frozen=True, kw_only=True)
 class ExportRequest:
-    """Options of ``wse export`` with their help texts.
+    """Options of ``wse export``.
 
     Their combinations are checked by ``files.write_export``, before the trace is opened.
+
+    Attributes:
+        to: perfetto, csv, parquet, png, simulator-log.
+        output: File to write; a folder for csv, parquet, png. Default: named after the trace.
+        tokens: perfetto: only the passes of these tokens.
+        what: png: sram, busy, links, north, east, south, west; csv, parquet: tables.
+        planes: csv, parquet: also tables with a row per PE.
+        wafer_index: simulator-log: index of the wafer. Default: 0.
+        cycles: simulator-log: only these cycles of the logged pass.
     """
 
     trace: TracePath = Path()
-    to: Annotated[str, Option(required=True, metavar="FORMAT", doc="perfetto, csv, parquet, png, simulator-log.")] = ""
-    output: Annotated[
-        str | None,
-        Option(
-            short="-o",
-            metavar="PATH",
-            doc="File to write; a folder for csv, parquet, png. Default: named after the trace.",
-        ),
-    ] = None
-    tokens: Annotated[str | None, Option(metavar="FROM-TO", doc="perfetto: only the passes of these tokens.")] = None
-    what: Annotated[
-        str | None,
-        Option(metavar="A,B", doc="png: sram, busy, links, north, east, south, west; csv, parquet: tables."),
-    ] = None
-    planes: Annotated[bool, Option(doc="csv, parquet: also tables with a row per PE.")] = False
-    wafer_index: Annotated[int | None, Option(metavar="N", doc="simulator-log: index of the wafer. Default: 0.")] = None
-    cycles: Annotated[
-        str | None, Option(metavar="FROM-TO", doc="simulator-log: only these cycles of the logged pass.")
-    ] = None
+    to: Annotated[str, Option(required=True, metavar="FORMAT")] = ""
+    output: Annotated[str | None, Option(short="-o", metavar="PATH")] = None
+    tokens: Annotated[str | None, Option(metavar="FROM-TO")] = None
+    what: Annotated[str | None, Option(metavar="A,B")] = None
+    planes: Annotated[bool, Option()] = False
+    wafer_index: Annotated[int | None, Option(metavar="N")] = None
+    cycles: Annotated[str | None, Option(metavar="FROM-TO")] = None
 
     @property
     def out(self) -> Path:

@@ -169,13 +169,13 @@ def _moves_of(trace: Trace, wafer: int) -> Columns:
     if not passes:
         raise BadTrace(f"{trace.path}: has no log of wavelets; make one: wse run --wavelets --trace FILE")
     if trace.rows("wavelet_source") < rows:
-        message = f"{trace.path}: wavelets/source: does not say where all wavelets came from; make the trace again"
-        raise BadTrace(message)
+        raise BadTrace(
+            f"{trace.path}: wavelets/source: does not say where all wavelets came from; make the trace again"
+        )
     if not 0 <= wafer < trace.header.wafers:
-        message = (
+        raise BadInput(
             f"--wafer-index {wafer}: {trace.path} has the wafers 0 to {trace.header.wafers - 1}; give one of those"
         )
-        raise BadInput(message)
     trace.check_size("wavelets", schema.TABLES["wavelet"], rows)
     moves = {name: trace.column(f"wavelets/{name}").astype(np.int64) for name in _READ}
     moves["source"] = trace.column("wavelets/source")[:rows].astype(np.int64)
@@ -276,5 +276,6 @@ def _check_count(trace: Trace, wafer: int, cycles: tuple[int, int] | None, times
         )
         raise BadInput(f"{option}: the log of {trace.path} has {log_range}; give another")
     if event_count > MAX_MOVES:
-        message = f"--to simulator-log: {event_count:,} events, at most {MAX_MOVES:,} are written; choose with --cycles"
-        raise BadInput(message)
+        raise BadInput(
+            f"--to simulator-log: {event_count:,} events, at most {MAX_MOVES:,} are written; choose with --cycles"
+        )

@@ -144,8 +144,7 @@ def check_names(names: list[str]) -> list[Path]:
         raise BadInput(f"{len(names)} traces: a page shows one trace, or two side by side; give one or two")
     for name in names:
         if not is_trace(name):
-            message = f"{name!r}: is not the name of a trace; give a file that wse run wrote, which ends in .h5"
-            raise BadInput(message)
+            raise BadInput(f"{name!r}: is not the name of a trace; give a file that wse run wrote, which ends in .h5")
     return [Path(name) for name in names]
 
 

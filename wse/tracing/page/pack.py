@@ -116,8 +116,9 @@ def check_index(path: Path, column_name: str, index: Array, rows: int) -> None:
     """
     if len(index) and not -1 <= index.min() <= index.max() < rows:
         bad_row = int(index.max() if index.max() >= rows else index.min())
-        message = f"{path}: {column_name}: refers to row {bad_row} of {rows}; the file is damaged, make the trace again"
-        raise BadTrace(message)
+        raise BadTrace(
+            f"{path}: {column_name}: refers to row {bad_row} of {rows}; the file is damaged, make the trace again"
+        )
 
 
 def checked_table(trace: Trace, table: str, max_rows: int | None = None) -> Columns:

@@ -30,69 +30,54 @@ TracePath = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class InspectRequest:
-    """Options of ``wse inspect`` with their help texts. At most one view may be requested.
+    """Options of ``wse inspect``. At most one view may be requested.
 
     Combinations of options are checked by ``request.inspect_trace``, before the trace is opened.
+
+    Attributes:
+        tree: Show the ops of each layer, with their cycles.
+        steps: Show the steps with the most cycles, or in the order of --sort.
+        sort: Sort --steps by cycles, words, hops, start, or the cycles of a cause: compute, launch,
+            relays, hops-cycles, crossing, host. Default: cycles.
+        by: Sum the cycles of each phase by op, kind, layer, cause, token or wafer.
+        each_layer: Show equal layers in separate rows; with --links, show equal links in separate
+            rows.
+        links: Show the links with the most words, and the layers that send them.
+        pe: Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL with several wafers.
+        dump: With --pe: show the contents of a buffer, if recorded by wse run --record-pe.
+        pass_index: With --dump: index of the pass. Default: the last.
+        as_hex: With --dump: show bytes as hexadecimal digits.
+        dump_file: With --dump: also write the contents to a file: numbers as .npy, else raw bytes.
+        sram_png: With --pe: also draw the PE's SRAM over the steps of a token, as PNG.
+        wafer_index: With --pe: index of the wafer that the PE is on.
+        tokens: Show every token with its cycles; with --top the slowest.
+        tensors: Show the tensors that the run recorded.
+        cycles: Show the moves in these cycles, if recorded by wse run --wavelets.
+        diff: Show the differences to this trace; equal layers together.
+        check: List all errors in the file; exit with 2 if there are any.
+        top: Maximum number of steps, links, groups or tokens. Default: 20; for tokens, all.
     """
 
     trace: TracePath = Path()
-    tree: Annotated[bool, Option(doc="Show the ops of each layer, with their cycles.")] = False
-    steps: Annotated[bool, Option(doc="Show the steps with the most cycles, or in the order of --sort.")] = False
-    sort: Annotated[
-        str | None,
-        Option(
-            metavar="COLUMN",
-            doc="Sort --steps by cycles, words, hops, start, or the cycles of a cause: compute, launch, relays, "
-            "hops-cycles, crossing, host. Default: cycles.",
-        ),
-    ] = None
-    by: Annotated[
-        str | None,
-        Option(metavar="GROUP", doc="Sum the cycles of each phase by op, kind, layer, cause, token or wafer."),
-    ] = None
-    each_layer: Annotated[
-        bool, Option(doc="Show equal layers in separate rows; with --links, show equal links in separate rows.")
-    ] = False
-    links: Annotated[bool, Option(doc="Show the links with the most words, and the layers that send them.")] = False
-    pe: Annotated[
-        str | None,
-        Option(
-            metavar="ROW,COL", doc="Show one PE: SRAM map, routes, busy time, links. WAFER:ROW,COL with several wafers."
-        ),
-    ] = None
-    dump: Annotated[
-        str | None,
-        Option(metavar="BUFFER", doc="With --pe: show the contents of a buffer, if recorded by wse run --record-pe."),
-    ] = None
-    pass_index: Annotated[
-        int | None, Option(flag="--pass", doc="With --dump: index of the pass. Default: the last.")
-    ] = None
-    as_hex: Annotated[bool, Option(flag="--hex", doc="With --dump: show bytes as hexadecimal digits.")] = False
-    dump_file: Annotated[
-        str | None,
-        Option(metavar="FILE", doc="With --dump: also write the contents to a file: numbers as .npy, else raw bytes."),
-    ] = None
-    sram_png: Annotated[
-        str | None, Option(metavar="FILE", doc="With --pe: also draw the PE's SRAM over the steps of a token, as PNG.")
-    ] = None
-    wafer_index: Annotated[int | None, Option(metavar="N", doc="With --pe: index of the wafer that the PE is on.")] = (
-        None
-    )
-    tokens: Annotated[bool, Option(doc="Show every token with its cycles; with --top the slowest.")] = False
-    tensors: Annotated[bool, Option(doc="Show the tensors that the run recorded.")] = False
-    cycles: Annotated[
-        str | None,
-        Option(metavar="FROM-TO", doc="Show the moves in these cycles, if recorded by wse run --wavelets."),
-    ] = None
-    diff: Annotated[
-        Path | None,
-        Option(read=Path, metavar="TRACE", doc="Show the differences to this trace; equal layers together."),
-    ] = None
-    check: Annotated[bool, Option(doc="List all errors in the file; exit with 2 if there are any.")] = False
-    top: Annotated[
-        int | None,
-        Option(metavar="N", doc="Maximum number of steps, links, groups or tokens. Default: 20; for tokens, all."),
-    ] = None
+    tree: Annotated[bool, Option()] = False
+    steps: Annotated[bool, Option()] = False
+    sort: Annotated[str | None, Option(metavar="COLUMN")] = None
+    by: Annotated[str | None, Option(metavar="GROUP")] = None
+    each_layer: Annotated[bool, Option()] = False
+    links: Annotated[bool, Option()] = False
+    pe: Annotated[str | None, Option(metavar="ROW,COL")] = None
+    dump: Annotated[str | None, Option(metavar="BUFFER")] = None
+    pass_index: Annotated[int | None, Option(flag="--pass")] = None
+    as_hex: Annotated[bool, Option(flag="--hex")] = False
+    dump_file: Annotated[str | None, Option(metavar="FILE")] = None
+    sram_png: Annotated[str | None, Option(metavar="FILE")] = None
+    wafer_index: Annotated[int | None, Option(metavar="N")] = None
+    tokens: Annotated[bool, Option()] = False
+    tensors: Annotated[bool, Option()] = False
+    cycles: Annotated[str | None, Option(metavar="FROM-TO")] = None
+    diff: Annotated[Path | None, Option(read=Path, metavar="TRACE")] = None
+    check: Annotated[bool, Option()] = False
+    top: Annotated[int | None, Option(metavar="N")] = None
 
     @property
     def view(self) -> str:

@@ -98,8 +98,9 @@ def read_tensors(trace: Trace) -> list[TensorValues]:
     """
     rows = trace.rows("tensor")
     if not rows:
-        message = f"{trace.path}: has no tensors for --tensors; record some: wse run --record activations --trace FILE"
-        raise BadTrace(message)
+        raise BadTrace(
+            f"{trace.path}: has no tensors for --tensors; record some: wse run --record activations --trace FILE"
+        )
     records, sizes = trace.records("tensor"), np.diff(trace.column("tensors/end"), prepend=0).tolist()
     return [_values(row, records[row], trace.tensor(row), sizes[row]) for row in range(rows)]
 

@@ -110,8 +110,9 @@ def _place(text: str, program: Program) -> PePlace:
     """
     match = PLACE.fullmatch(text)
     if match is None:
-        message = f"--record-pe {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3 or 1:0,3+1:0,4"
-        raise BadInput(message)
+        raise BadInput(
+            f"--record-pe {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3 or 1:0,3+1:0,4"
+        )
     wafer, row, col = (int(part or 0) for part in match.groups())
     rows, cols = program.wafer_rows, program.wafer_cols
     if match[1] is None and program.wafers > 1:

@@ -79,10 +79,9 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
     for step, stage in enumerate(steps.stage.tolist()):
         placed_stage, kind = program.stages[stage], _transfer_kind(steps, step)
         if placed_stage.span > 1 or (kind is Crossing and steps.loop[step] >= 0):
-            message = (
+            raise WseBug(
                 f"{program.op_names[steps.op[step]]}: an op that spans wafers or crosses in a loop has no segments"
             )
-            raise WseBug(message)
         draws = kind is DrawnIn
         segment = (
             begin(placed_stage.wafer, draws=draws) if _is_cut(found, placed_stage.wafer) or draws else found[-1]

@@ -66,11 +66,10 @@ class Streams:
         """
         ids = self.host_tokens[places]
         if (ids < 0).any():
-            message = (
+            raise BadModel(
                 f"{self._program.model_name}: the logits are not numbers: a weight is not a number, or values "
                 f"overflowed {self._program.element_type('act')}; check the weights, or use --dtype bfloat16 or float32"
             )
-            raise BadModel(message)
         return list(ids.tolist())
 
     def take_most_likely(self, places: range) -> None:

@@ -88,11 +88,10 @@ class VerifiedIds:
             raise BadInput(f"{count} tokens to verify: the Program has passes over {program.verify_tokens}")
         length = self._caches.length(user)
         if length + count > program.context:
-            message = (
+            raise BadInput(
                 f"{count} tokens to verify after {length}: the cache has room for {program.context}; "
                 "decode them one by one"
             )
-            raise BadInput(message)
 
     def add(self, ids: Sequence[int], user: int) -> None:
         """Store the ids that the model predicted in a user's new verification pass.

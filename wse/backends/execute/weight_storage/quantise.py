@@ -96,11 +96,10 @@ class CheckpointCodes:
             is_nan = ~np.isfinite(values.astype(np.float32))
             self._check_largest(values[~is_nan], activations)
         if is_nan.any():
-            message = (
+            raise BadModel(
                 f"{self._name}: {int(is_nan.sum()):,} of {values.size:,} values read are not finite numbers; "
                 "fetch or convert the weights again, or use --allow-nonfinite"
             )
-            raise BadModel(message)
 
     def _check_largest(self, scales: Tensor, activations: np.dtype[Any]) -> None:
         """Raise BadModel if a scale overflows the activation type."""

@@ -249,11 +249,10 @@ class _Reader:
             if self._allow_nonfinite:
                 return
             count, total = _nonfinite(source), math.prod(source.shape)
-            message = (
+            raise BadModel(
                 f"{name}: {count:,} of {total:,} values are not finite numbers; "
                 "fetch or convert the weights again, or use --allow-nonfinite"
             )
-            raise BadModel(message)
         largest_value = float(np.array(bits).view(values.dtype))
         if self.element_type == "float16" and largest_value > LARGEST_HALF:
             limit = f"more than float16's {LARGEST_HALF:,}"

@@ -176,11 +176,10 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
         BadInput: There are fewer than two PEs, no words, or the root is not on the line.
     """
     if length < 2 or words < 1 or not 0 <= root < length:
-        msg = (
+        raise BadInput(
             f"bound of a reduce: {words} words on {length} PEs into PE {root}; "
             "give at least 2 PEs and 1 word, and a root on the line"
         )
-        raise BadInput(msg)
     return _reduce("auto_gen", max(root + 1, length - root), words, wafer, None)
 
 
@@ -231,10 +230,9 @@ def reduce_form(
 def _check_line(algorithm: str, rows: int, cols: int) -> None:
     """Raise BadInput if a rectangle of PEs is not a line, as the algorithm requires."""
     if min(rows, cols) > 1:
-        msg = (
+        raise BadInput(
             f"closed form of {algorithm}: {rows}x{cols} PEs are not a line; give one row or column, or use an x_y_ form"
         )
-        raise BadInput(msg)
 
 
 PUBLISHED: Final = "Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888"

@@ -54,17 +54,15 @@ def check_fixed(phase: Phase) -> None:
         BadInput: The words of the phase depend on the selected experts, or a region spans wafers.
     """
     if (transfer_steps(phase.steps, lambda kind: kind.leaves_wafer) & (phase.steps.pattern >= 0)).any():
-        message = (
+        raise BadInput(
             "the wavelet reference does not support a region that spans wafers: "
             "use --mapping region or pipeline, or --wafers 1"
         )
-        raise BadInput(message)
     if phase.steps.depends_on_experts.any():
-        message = (
+        raise BadInput(
             "the wavelet reference does not support experts on columns of their own, whose words depend on the "
             "choice of experts: use --experts distributed"
         )
-        raise BadInput(message)
 
 
 def bounding_rect(first: Rect, second: Rect) -> Rect:

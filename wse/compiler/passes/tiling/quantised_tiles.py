@@ -96,11 +96,10 @@ def coded_tiles(tile: Tile, spec: ModelSpec, weight_type: str, parts: Parts) -> 
     assert index is not None
     touched_groups, group_positions = _groups(index, coding)  # 1
     if touched_groups.shape[1] > MAX_GROUPS:
-        message = (
+        raise DoesNotFit(
             f"{tile.name} does not fit as {coding.name}: a PE would store {touched_groups.shape[1]} groups of inputs, "
             f"but at most {MAX_GROUPS} are possible"
         )
-        raise DoesNotFit(message)
     # 2. A scale belongs to a group of inputs and to an output, or to a run of outputs.
     codes = tuple(replace(part, tensor=codes_name(part.tensor)) for part in tile.parts)
     scales = [replace(part, tensor=scales_name(part.tensor), outer=touched_groups) for part in tile.parts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -62,14 +62,11 @@ def certainty_of(samples: SampledMachines, best_machines: Sequence[Machine]) -> 
             and of GPUs. Only these are compared in step 3.
     """
     # 1. One user.
-    fastest_machines = [fastest_of(samples, kind) for kind in (WAFER, GPU)]
-    fastest_machines.sort(key=fastest_speed, reverse=True)
-    speeds = [figures_of(samples[machine], 1)["tokens_per_s_per_user"] for machine in fastest_machines]
+    speeds = [figures_of(samples[machine], 1)["tokens_per_s_per_user"] for machine in fastest_of_kinds(samples)]
     # 2. Cheapest token.
-    cheapest_machines = [cheapest_of(samples, kind) for kind in (WAFER, GPU)]
-    cheapest_machines.sort(key=full_cost)
     costs = [
-        figures_of(samples[machine], machine.useful_users)["usd_per_million_tokens"] for machine in cheapest_machines
+        figures_of(samples[machine], machine.useful_users)["usd_per_million_tokens"]
+        for machine in cheapest_of_kinds(samples)
     ]
     # 3. Crossover.
     wafers, gpus = ([machine for machine in best_machines if machine.kind == kind] for kind in (WAFER, GPU))
@@ -114,19 +111,16 @@ def crossover_of(intervals: Sequence[Interval], fastest_gpu_speed: float) -> Cro
     return "alone" if low >= fastest_gpu_speed * (1 - EQUAL) else "above"
 
 
-def fastest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Machine:
-    """Return the machine that is fastest for one user, among the wafers or among the GPUs.
-
-    Args:
-        machines: The machines to choose from.
-        kind: ``wafer`` or ``gpu``.
-    """
-    return max((machine for machine in machines if machine.kind == kind), key=fastest_speed)
+def fastest_of_kinds(machines: Iterable[Machine]) -> list[Machine]:
+    """Return the wafers and the GPUs that are fastest for one user, the faster of the two first."""
+    groups = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
+    return sorted((max(group, key=fastest_speed) for group in groups), key=fastest_speed, reverse=True)
 
 
-def cheapest_of(machines: SampledMachines | Sequence[Machine], kind: str) -> Machine:
-    """Return the wafers, or the GPUs, on which a token has the lowest cost (`full_cost`)."""
-    return min((machine for machine in machines if machine.kind == kind), key=full_cost)
+def cheapest_of_kinds(machines: Iterable[Machine]) -> list[Machine]:
+    """Return the wafers and the GPUs with the lowest cost per token, the cheaper of the two first."""
+    groups = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
+    return sorted((min(group, key=full_cost) for group in groups), key=full_cost)
 
 
 def full_cost(machine: Machine) -> float:

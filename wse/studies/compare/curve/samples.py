@@ -39,32 +39,21 @@ class SlowedDeployment:
     It implements `wse.serving.operating_point.Deployment`.
 
     Attributes:
-        deployment: The original deployment.
-        stated_state: The method `steady_state` of ``deployment``, wrapped so that results are
-            cached.
+        shape: Prompt and answer length of the requests.
+        max_concurrency: Maximum number of requests whose KV caches fit.
+        chips: Number of wafers or GPUs.
+        stated_state: The method `steady_state` of the original deployment, wrapped so that results
+            are cached.
         time_ratio: Factor by which all times are multiplied.
         economics: Power and price of a chip.
     """
 
-    deployment: Deployment
+    shape: RequestShape
+    max_concurrency: int
+    chips: int
     stated_state: Callable[[float], SteadyState]
     time_ratio: float
     economics: Economics | None
-
-    @property
-    def shape(self) -> RequestShape:
-        """Prompt and answer length of the requests."""
-        return self.deployment.shape
-
-    @property
-    def max_concurrency(self) -> int:
-        """Maximum number of requests whose KV caches fit."""
-        return self.deployment.max_concurrency
-
-    @property
-    def chips(self) -> int:
-        """Number of wafers or GPUs."""
-        return self.deployment.chips
 
     def steady_state(self, concurrency: float) -> SteadyState:
         """Return the mean times and the rate of requests, with a constant number in flight.
@@ -88,32 +77,25 @@ def sampled_machines(machine: Machine) -> tuple[Machine, ...]:
         machine: The machine, which contains samples of its times.
     """
     names = gpu_price_and_power(machine.name) if machine.kind == GPU else (PRICE, POWER)
-    economics = _sampled_economics(machine.deployment.economics, names, len(machine.time_ratios))
-    stated_state = cache(machine.deployment.steady_state)
-    return tuple(
-        replace(machine, deployment=_sampled(machine.deployment, stated_state, ratios, sampled_economics), _points={})
-        for ratios, sampled_economics in zip(machine.time_ratios, economics, strict=True)
-    )
-
-
-def _sampled(
-    deployment: Deployment, stated_state: Callable[[float], SteadyState], ratios: F64, economics: Economics | None
-) -> Deployment:
-    """Return a copy of a deployment with the times, power and price of one random sample.
-
-    Args:
-        deployment: The deployment with the stated constants.
-        stated_state: The method `steady_state` of ``deployment``, wrapped so that results are
-            cached.
-        ratios: Times of the sample divided by the times with the stated constants: float64 ``[4]``
-            on wafers (in the order of `retiming.TIMES`), a single number on GPUs.
-        economics: Power and price in the sample.
-    """
-    if isinstance(deployment, WaferDeployment):
-        return replace(scaled_deployment(deployment, ratios), economics=economics)
-    return SlowedDeployment(
-        deployment=deployment, stated_state=stated_state, time_ratio=float(ratios), economics=economics
-    )
+    deployment = machine.deployment
+    economics = _sampled_economics(deployment.economics, names, len(machine.time_ratios))
+    stated_state = cache(deployment.steady_state)
+    samples: list[Deployment] = []
+    for ratios, sampled_economics in zip(machine.time_ratios, economics, strict=True):
+        if isinstance(deployment, WaferDeployment):
+            samples.append(replace(scaled_deployment(deployment, ratios), economics=sampled_economics))
+        else:
+            samples.append(
+                SlowedDeployment(
+                    shape=deployment.shape,
+                    max_concurrency=deployment.max_concurrency,
+                    chips=deployment.chips,
+                    stated_state=stated_state,
+                    time_ratio=float(ratios),
+                    economics=sampled_economics,
+                )
+            )
+    return tuple(replace(machine, deployment=sample, _points={}) for sample in samples)
 
 
 def _sampled_economics(

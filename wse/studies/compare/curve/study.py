@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from wse.errors import DoesNotFit
-from wse.reports.intervals import range_of
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.result import Report
 from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
@@ -22,9 +20,10 @@ from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.grid.combination import CombinationRows
 from wse.studies.compare.grid.rows import assumptions_of, distinct_rows
 from wse.studies.compare.grid.study import Grid, grid_inputs, grid_of, wafer_size
-from wse.studies.compare.machine import GPU, Machine, gpu_machine, prepared_gpus
+from wse.studies.compare.machine import GPU, Machine, does_not_fit, gpu_machine, prepared_gpus
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
+from wse.studies.estimate.ranges.sampled_figures import intervals_of
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
 from wse.studies.results.operating_points import user_counts
@@ -84,8 +83,7 @@ def curve_row(machine: Machine, samples: Sequence[Machine], users: int, tier: st
         joules_per_token_high=energy.high,
         tier=tier,
     )
-    ranges = {name: range_of(getattr(row, name), sampled) for name, sampled in figures_of(samples, users).items()}
-    return replace(row, ranges=ranges)
+    return replace(row, ranges=intervals_of(row, figures_of(samples, users)))
 
 
 def curve(
@@ -119,7 +117,7 @@ def curve(
     # 1. GPUs.
     all_prepared, impossible_gpus = prepared_gpus(request)
     if not all_prepared:
-        raise _does_not_fit(impossible_gpus)
+        raise does_not_fit(impossible_gpus)
     plain_speed = request.plain_speed_tokens_per_s or PLAIN_SPEED_TOKENS_PER_S
     gpus = [gpu_machine(estimate) for estimate in all_prepared]
     price = prices_without_gpus(request.base.costs.price, request.gpu or ())
@@ -130,7 +128,7 @@ def curve(
     wafers = list(wafer_machines(grid.results))
     impossible_wafers = dict(_impossible_combinations(grid.results))
     if not wafers:
-        raise _does_not_fit(impossible_wafers)
+        raise does_not_fit(impossible_wafers)
     # 3. Operating points.
     samples = {machine: sampled_machines(machine) for machine in (*wafers, *gpus)}
     economics = assumptions_of(grid.first.economics)
@@ -152,18 +150,6 @@ def curve(
         certainty=certainty,
         verdict=curve_verdict(samples, certainty),
     )
-
-
-def _does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
-    """Build the error for a model that cannot be served on any wafers, or on any GPUs.
-
-    The message mentions only the first machine and its reason.
-
-    Args:
-        reasons_by_machine: Why each machine cannot be used, keyed by its description.
-    """
-    name, reason = next(iter(reasons_by_machine.items()))
-    return DoesNotFit(f"{name}: {reason}")
 
 
 def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ...] | None:

@@ -12,9 +12,9 @@ from wse.studies.compare.curve.certainty import (
     EQUAL,
     Crossover,
     CurveCertainty,
-    cheapest_of,
+    cheapest_of_kinds,
     crossover_of,
-    fastest_of,
+    fastest_of_kinds,
     full_cost,
 )
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, fastest_speed
@@ -44,8 +44,7 @@ def curve_verdict(samples: SampledMachines, certainty: CurveCertainty) -> tuple[
         certainty: In what fraction of the samples each statement holds.
     """
     machines = [*samples]
-    fastest_machines = sorted((fastest_of(machines, kind) for kind in (WAFER, GPU)), key=fastest_speed, reverse=True)
-    cheapest_machines = sorted((cheapest_of(machines, kind) for kind in (WAFER, GPU)), key=full_cost)
+    fastest_machines, cheapest_machines = fastest_of_kinds(machines), cheapest_of_kinds(machines)
     return (
         _machines_text(machines),
         _speed(fastest_machines, samples),

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, DoesNotFit
-from wse.hardware.spec import WaferSpec
 from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, THROUGHPUT, purpose_text
 from wse.studies.compare.grid.ranges import RowSamples, samples_of, with_ranges
@@ -89,19 +88,10 @@ def combination_rows(request: CompareRequest, combination: Combination) -> Combi
     try:
         return _combination_rows(request, base)
     except (DoesNotFit, BadInput) as error:
-        return CombinationRows(rows=(impossible_row(combination, str(error)),))
+        row = ComparisonRow(mapping=combination.mapping, wafers=combination.wafers, reason=str(error))
+        return CombinationRows(rows=(row,))
     except Exception:
         return CombinationRows(bug=traceback.format_exc())
-
-
-def impossible_row(combination: Combination, reason: str) -> ComparisonRow:
-    """Create the row of an impossible combination of mapping, wafer count and objective.
-
-    Args:
-        combination: The combination.
-        reason: Why it cannot be compiled, such as too little SRAM.
-    """
-    return ComparisonRow(mapping=combination.mapping, wafers=combination.wafers, reason=reason)
 
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
@@ -195,13 +185,8 @@ def with_link(prepared_estimate: PreparedEstimate, link: WaferLink | None) -> Pr
     """
     if link is None:
         return prepared_estimate
-    return replace(
-        prepared_estimate,
-        wafer=_with_link(prepared_estimate.wafer, link),
-        whole=_with_link(prepared_estimate.whole, link),
+    wafer, whole = (
+        replace(spec, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)
+        for spec in (prepared_estimate.wafer, prepared_estimate.whole)
     )
-
-
-def _with_link(wafer: WaferSpec, link: WaferLink) -> WaferSpec:
-    """Return a copy of a wafer whose link to other wafers has another bandwidth and latency."""
-    return replace(wafer, wafer_link_bytes_per_s=link.bytes_per_s, wafer_link_latency_s=link.latency_s)
+    return replace(prepared_estimate, wafer=wafer, whole=whole)

@@ -13,13 +13,13 @@ from typing import Final
 
 from wse.errors import UnknownName
 from wse.reports.progress import OnProgress, ignore
-from wse.reports.terminal import plural, rate_and_latency
+from wse.reports.terminal import plural
 from wse.serving.weight_streaming import StreamingBound
 from wse.studies.compare.grid.axes import prepared_on_fewest_wafers, wafer_counts
 from wse.studies.compare.grid.rows import with_best
 from wse.studies.compare.grid.streaming import BATCHES, StreamedRate, streamed_row, users_with_room, weights_of
 from wse.studies.compare.grid.study import compare
-from wse.studies.compare.grid.verdict import place, rate, speed
+from wse.studies.compare.grid.verdict import link_words, place, rate, speed
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
 from wse.studies.estimate.prepare import prepare_estimate
@@ -156,7 +156,7 @@ def _machines(rows: Sequence[ComparisonRow], groups: Sequence[Sequence[Compariso
         if len(rows_of_wafers) == sum(group[0].wafers == wafers for group in groups):
             texts.append(f"{wafers}")
         else:
-            texts.append(f"{wafers} over {' or '.join(_link(row) for row in rows_of_wafers)}")
+            texts.append(f"{wafers} over {' or '.join(link_words(row) for row in rows_of_wafers)}")
     return f"{', '.join(texts)} wafers"
 
 
@@ -280,11 +280,6 @@ def _by_machine(rows: Sequence[ComparisonRow]) -> list[list[ComparisonRow]]:
     for row in rows:
         groups.setdefault((row.wafers, row.link), []).append(row)
     return list(groups.values())
-
-
-def _link(row: ComparisonRow) -> str:
-    """Describe the link between wafers in a row by its bandwidth and latency."""
-    return rate_and_latency(row.link_bytes_per_s or 0.0, row.link_latency_s, joint=" and ")
 
 
 def _range(values: Sequence[float], form: str) -> str:

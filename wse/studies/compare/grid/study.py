@@ -66,7 +66,33 @@ def compare(
     """
     check(request)
     with engine_pool(engine, jobs) as pool:
-        return _compare(request, on_progress, pool)
+        grid = grid_of(request, on_progress, pool)
+    first = grid.first
+    all_rows = [row for result in grid.results for row in result.rows]
+    positions = distinct_rows(all_rows)
+    rows = with_best([all_rows[position] for position in positions])
+    all_samples = [samples for result in grid.results for samples in (result.samples or ({},) * len(result.rows))]
+    orders = orders_of(rows, [all_samples[position] for position in positions])
+    result = CompareResult(
+        inputs=grid_inputs(request, grid),
+        note=first.note,
+        model=grid.model,
+        wafer=wafer_size(first),
+        economics=assumptions_of(first.economics),
+        rows=rows,
+        orders=orders or None,
+        verdict=tuple(filter(None, (*verdict(rows), order_sentence(rows, orders)))),
+    )
+    fastest_row = max(result.best, key=lambda row: row.tokens_per_s_per_user or 0.0)
+    estimated = EstimatedSpeed(
+        machine=first.wafer.name,
+        chips=fastest_row.wafers,
+        same_chips_only=False,
+        users=1,  # a pass takes as long for one user as for a whole batch
+        dtype=grid.model.dtype,
+        tokens_per_s_per_user=fastest_row.tokens_per_s_per_user or 0.0,
+    )
+    return replace(result, published=published_speeds(first.spec, estimated))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,37 +141,6 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     if not any(row.possible for result in results for row in result.rows):
         raise DoesNotFit(f"no combination of mapping and wafers is possible: {_refusal(request, results)}")
     return Grid(first=first, names=names, counts=counts, results=results)
-
-
-def _compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
-    """Return the result of `compare`, computed by the processes of a pool."""
-    grid = grid_of(request, on_progress, pool)
-    first = grid.first
-    all_rows = [row for result in grid.results for row in result.rows]
-    positions = distinct_rows(all_rows)
-    rows = with_best([all_rows[position] for position in positions])
-    all_samples = [samples for result in grid.results for samples in (result.samples or ({},) * len(result.rows))]
-    orders = orders_of(rows, [all_samples[position] for position in positions])
-    result = CompareResult(
-        inputs=grid_inputs(request, grid),
-        note=first.note,
-        model=grid.model,
-        wafer=wafer_size(first),
-        economics=assumptions_of(first.economics),
-        rows=rows,
-        orders=orders or None,
-        verdict=tuple(filter(None, (*verdict(rows), order_sentence(rows, orders)))),
-    )
-    fastest_row = max(result.best, key=lambda row: row.tokens_per_s_per_user or 0.0)
-    estimated = EstimatedSpeed(
-        machine=first.wafer.name,
-        chips=fastest_row.wafers,
-        same_chips_only=False,
-        users=1,  # a pass takes as long for one user as for a whole batch
-        dtype=grid.model.dtype,
-        tokens_per_s_per_user=fastest_row.tokens_per_s_per_user or 0.0,
-    )
-    return replace(result, published=published_speeds(first.spec, estimated))
 
 
 def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str:

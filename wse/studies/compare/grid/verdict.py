@@ -51,7 +51,7 @@ def verdict(rows: Sequence[ComparisonRow]) -> tuple[str, ...]:
     best_for_one_user = max(fastest_by_wafers.values(), key=speed)
     cheapest = min(rows_on_link, key=lambda row: row.usd_per_million_tokens or 0.0)
     links = {row.link for row in rows if row.possible and row.wafers > 1}
-    link_text = _link_text(next(row for row in rows_on_link if row.wafers > 1)) if len(links) > 1 else ""
+    link_text = link_words(next(row for row in rows_on_link if row.wafers > 1)) if len(links) > 1 else ""
     sentences = [_best_places(best_for_one_user, cheapest, counts, link_text)]
     if len(counts) == 1:
         sentences.append(f"What limits one user there is {(best_for_one_user.limit or '').partition(';')[0]}.")
@@ -211,14 +211,11 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
         rows: All rows of the comparison.
     """
     other_rows = [row for row in rows if row.possible and row.wafers == next_row.wafers and row.link != next_row.link]
-    links = {row.link for row in other_rows}
     changes = []
-    for link in links:
-        next_on_link = max(
-            (r for r in rows if r.possible and r.wafers == next_row.wafers and r.link == link), key=speed
-        )
+    for link in {row.link for row in other_rows}:
+        next_on_link = _fastest_over(rows, next_row.wafers, link)
         base_on_link = base if base.wafers == 1 else _fastest_over(rows, base.wafers, link)
-        if base_on_link is not None:
+        if next_on_link is not None and base_on_link is not None:
             changes.append(speed(next_on_link) / speed(base_on_link) - 1)
     if not changes:
         return ""
@@ -228,7 +225,7 @@ def _other_links(base: ComparisonRow, next_row: ComparisonRow, rows: Sequence[Co
     rate_text, latency_text = _span(rates, "{:g}".format), _span(latencies_s, seconds)
     other_link_text = f"{rate_text} GB/s and {latency_text}"
     change_text = low if low == high else f"{low} to {high}"
-    return f" over links of {_link_text(next_row)}; over links of {other_link_text}, {change_text}"
+    return f" over links of {link_words(next_row)}; over links of {other_link_text}, {change_text}"
 
 
 def _span(numbers: Sequence[float], text: Callable[[float], str]) -> str:
@@ -269,7 +266,7 @@ def on_first_link(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
     return [row for row in rows if row.possible and (row.wafers == 1 or row.link == first)]
 
 
-def _link_text(row: ComparisonRow) -> str:
+def link_words(row: ComparisonRow) -> str:
     """Describe the link between the wafers of a row, such as "150 GB/s and 5 µs"."""
     return rate_and_latency(row.link_bytes_per_s or 0.0, row.link_latency_s, joint=" and ")
 

@@ -36,18 +36,19 @@ def cheaper_kinds(
         if len(known_rows) < len(best_rows):
             continue
         wafers, gpus = known_rows
-        low, high = sorted(known_rows, key=_usd)
+        low, high = sorted(known_rows, key=million_tokens_usd)
+        break_even_usd = usd_per_chip_hour(wafers) * million_tokens_usd(gpus) / million_tokens_usd(wafers)
         results.append(
             CheaperResult(
                 prompt_len=low.prompt_len,
                 new_tokens=low.new_tokens,
                 kind=low.kind,
-                ratio=_usd(high) / _usd(low),
+                ratio=million_tokens_usd(high) / million_tokens_usd(low),
                 share=share_above(samples[high][COST], samples[low][COST]),
                 within_limits={row.kind: share for row in known_rows if (share := row.within_limits) is not None}
                 or None,
                 samples=len(samples[low][COST]),
-                break_even_usd_per_wafer_hour=usd_per_chip_hour(wafers) * _usd(gpus) / _usd(wafers),
+                break_even_usd_per_wafer_hour=break_even_usd,
             )
         )
     return tuple(results)
@@ -58,10 +59,9 @@ def usd_per_chip_hour(row: PlannedRow) -> float:
     return (row.usd_per_hour or 0.0) / (row.replicas * row.chips)
 
 
-def _usd(row: PlannedRow) -> float:
-    """Return the cost per million tokens in USD."""
-    assert row.usd_per_million_tokens is not None  # only rows with a cost are compared
-    return row.usd_per_million_tokens
+def million_tokens_usd(row: PlannedRow) -> float:
+    """Return the cost per million tokens in USD; 0 if the price is unknown."""
+    return row.usd_per_million_tokens or 0.0
 
 
 def share_within_limits(figures: Mapping[str, F64], goal: Goal) -> float | None:

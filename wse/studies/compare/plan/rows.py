@@ -15,7 +15,7 @@ from wse.serving.plan import Plan, plan
 from wse.studies.compare.grid.combination import Combination, with_link
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
-from wse.studies.compare.plan.certainty import share_within_limits
+from wse.studies.compare.plan.certainty import million_tokens_usd, share_within_limits
 from wse.studies.compare.plan.result import PlannedRow, RowSamples
 from wse.studies.compare.request import CompareRequest, WaferLink
 from wse.studies.compare.result import AssumptionResult
@@ -62,7 +62,7 @@ def rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
         return False, request_latency_s(row)
     if goal.objective == THROUGHPUT:
         return False, -row.tokens_per_s
-    return False, row.usd_per_million_tokens or 0.0
+    return False, million_tokens_usd(row)
 
 
 def request_latency_s(row: PlannedRow) -> float:

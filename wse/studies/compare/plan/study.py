@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from wse.errors import DoesNotFit
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import printable
 from wse.serving.goal import COST, Goal
@@ -32,6 +31,7 @@ from wse.studies.compare.grid.axes import (
 from wse.studies.compare.grid.combination import Combination
 from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.grid.study import all_outputs
+from wse.studies.compare.machine import does_not_fit
 from wse.studies.compare.plan.certainty import cheaper_kinds
 from wse.studies.compare.plan.result import PlannedRow, PlanResult, RowSamples
 from wse.studies.compare.plan.rows import (
@@ -111,8 +111,7 @@ def plan_machines(
             notes.append(first.note)
             reasons_by_machine |= {prefix + name: reason for name, reason in (wafer_reasons | gpu_reasons).items()}
     if not rows:
-        name, reason = next(iter(reasons_by_machine.items()))
-        raise DoesNotFit(f"{name}: {reason}")
+        raise does_not_fit(reasons_by_machine)
     # 2. Ranking.
     rows.sort(key=lambda row: rank(row, request.goal))
     cheaper = cheaper_kinds(rows, samples, tried_lengths) if request.goal.objective == COST else ()

@@ -9,7 +9,7 @@ from wse.reports.intervals import SAMPLED_ON_WAFERS, percent_text, with_interval
 from wse.reports.terminal import count, percent, plural, ranged, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT, Goal
 from wse.studies.compare.machine import GPU, WAFER
-from wse.studies.compare.plan.certainty import usd_per_chip_hour
+from wse.studies.compare.plan.certainty import million_tokens_usd, usd_per_chip_hour
 from wse.studies.compare.plan.result import CheaperResult, PlannedRow
 from wse.studies.compare.plan.rows import compares_hours, request_latency_s, usd_per_hour
 
@@ -160,7 +160,7 @@ def _replicas_or_one(wafers: Sequence[PlannedRow], goal: Goal) -> str:
 
 def _figures(row: PlannedRow, goal: Goal) -> str:
     """Return the figure of a machine that the objective optimizes, with its cost or speed."""
-    cost = f"{three_figures(_usd(row))} USD per million tokens"
+    cost = f"{three_figures(million_tokens_usd(row))} USD per million tokens"
     if goal.objective == THROUGHPUT:
         return f"{count(row.tokens_per_s)} tokens/s of all users and {cost}"
     if goal.objective == LATENCY:
@@ -246,15 +246,10 @@ def _text(row: PlannedRow) -> str:
         speed += f"{count(row.decoding_users)} of {plural(row.users, 'user')} decoding on average (the others wait "
         speed += "for their first token), "
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
-    cost_interval = ranges.get("usd_per_million_tokens")
+    usd, cost_interval = million_tokens_usd(row), ranges.get("usd_per_million_tokens")
     if cost_interval is None:
-        cost = f"{ranged(_usd(row), low, high, three_figures, ' USD')} per million tokens"
+        cost = f"{ranged(usd, low, high, three_figures, ' USD')} per million tokens"
     else:
-        cost = with_interval(three_figures(_usd(row)), " USD per million tokens", cost_interval, three_figures)
+        cost = with_interval(three_figures(usd), " USD per million tokens", cost_interval, three_figures)
     ttft = with_interval(f"TTFT {seconds(row.ttft_s)}", "", ranges.get("ttft_s"), seconds)
     return f"{row.machine} with {speed}{ttft}, {cost} and {three_figures(row.usd_per_hour or 0.0)} USD/h"
-
-
-def _usd(row: PlannedRow) -> float:
-    """Return the cost per million tokens in USD; 0 if the price is unknown."""
-    return row.usd_per_million_tokens or 0.0

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from rich.text import Text
 
+from wse.arrays import F64
 from wse.backends.fabric.causes import CAUSES
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from wse.studies.estimate.grades import Grades
     from wse.studies.results.phases import CyclesBy
 
-F64 = npt.NDArray[np.float64]
 OUTSIDE = "outside the layers"
 
 LIMITS: Final[dict[BoundName, str]] = {"sram": "SRAM", "arithmetic": "MACs", "hops": "hops", "crossing": "crossing"}

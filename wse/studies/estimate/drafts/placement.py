@@ -116,8 +116,9 @@ def place_head(prepared_estimate: PreparedEstimate, capacity: str | None = None)
     try:
         layout = choose_layout(with_head, goal=replace(with_head.goal, users_may_wait=False))
     except (BadInput, DoesNotFit) as error:
-        message = f"--draft: no room for a draft head, one more layer of the model: {error}; or leave out --draft"
-        raise DoesNotFit(message) from error
+        raise DoesNotFit(
+            f"--draft: no room for a draft head, one more layer of the model: {error}; or leave out --draft"
+        ) from error
     return PlacedDraft(name=HEAD, place=SAME, prepared=layout.prepared, compilation=layout.compilation)
 
 

@@ -73,11 +73,10 @@ def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
     room = serving.replicas * drafter.max_concurrency
     if serving.users > room:
         tokens = serving.prompt_tokens + serving.new_tokens
-        message = (
+        raise DoesNotFit(
             f"--draft: with the draft, KV caches of {plural(room, 'sequence')} of {tokens:,} tokens fit, but there are "
             f"{serving.users:,} users; give --users {max(1, room)}, more --wafers, or leave out --draft"
         )
-        raise DoesNotFit(message)
 
 
 def place_result(draft: PlacedDraft) -> DraftPlaceResult:

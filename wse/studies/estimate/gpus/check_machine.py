@@ -41,8 +41,7 @@ def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = (
     if request.gpu is None:
         wrong_options = sorted(given_names & options_of(GpuOptions).keys())
         if wrong_options:
-            msg = f"{_flag(wrong_options[0])}: applies to GPUs only; give --gpu NAME as well, or leave it out"
-            raise BadInput(msg)
+            raise BadInput(f"{_flag(wrong_options[0])}: applies to GPUs only; give --gpu NAME as well, or leave it out")
         return
     wrong_options = sorted(name for name in given_names if not {name, *group_path(EstimateRequest, name)} & SHARED)
     if wrong_options:

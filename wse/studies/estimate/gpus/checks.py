@@ -34,8 +34,9 @@ def check_options(request: EstimateRequest) -> None:
     check_objective(request)
     check_drafts(request)
     if request.drafts.draft_place not in (None, SAME):
-        msg = f"--draft-place {request.drafts.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
-        raise BadInput(msg)
+        raise BadInput(
+            f"--draft-place {request.drafts.draft_place}: drafts of GPUs are made on the same GPUs; leave it out"
+        )
 
 
 def check_heads(server: GpuServer) -> None:
@@ -45,8 +46,9 @@ def check_heads(server: GpuServer) -> None:
         return
     counts = [str(count) for count in range(1, server.gpu.linked_gpus + 1) if heads % count == 0]
     allowed_counts = ", ".join(counts[:8])
-    msg = f"--gpus {gpus}: does not divide the {heads} heads of {server.spec.name}; give one of {allowed_counts}"
-    raise BadInput(msg)
+    raise BadInput(
+        f"--gpus {gpus}: does not divide the {heads} heads of {server.spec.name}; give one of {allowed_counts}"
+    )
 
 
 def check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
@@ -79,7 +81,7 @@ def check_users(server: GpuServer, users: int, tokens: int, option: str, replica
     else:
         limit = f"with {model}, {machine} has room for KV caches of {plural(max_users, 'user')} of {tokens:,} tokens"
         options_to_raise = ["--gpus", *["--replicas"] * (shares and max_users > 0)]
-    msg = f"{option} {users}: {limit}; {remedy}" + (
-        f", or more {' or '.join(options_to_raise)}" if options_to_raise else ""
+    raise BadInput(
+        f"{option} {users}: {limit}; {remedy}"
+        + (f", or more {' or '.join(options_to_raise)}" if options_to_raise else "")
     )
-    raise BadInput(msg)

@@ -135,9 +135,7 @@ class GpuDrafter:
 
 def gpu_draft_place(prepared_estimate: PreparedGpuEstimate) -> DraftPlaceResult:
     """Describe the draft head or draft model of a request, which runs on the model's GPUs."""
-    return DraftPlaceResult(
-        draft=HEAD if prepared_estimate.draft_model is None else prepared_estimate.draft_model, place=SAME
-    )
+    return DraftPlaceResult(draft=str(prepared_estimate.request.drafts.draft_model or HEAD), place=SAME)
 
 
 def gpu_draft_users(prepared_estimate: PreparedGpuEstimate) -> UsersOfDrafts:

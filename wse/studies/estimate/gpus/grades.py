@@ -28,14 +28,16 @@ def gpu_grades(
         Grades, keyed by the number's path in the JSON output, such as ``latency.tpot_s``.
     """
     decode_grade = gpu_grade(prepared_estimate)
-    first_token_grade = _first_token_grade(prepared_estimate, decode_grade)
+    first_token_grade = decode_grade
+    if prepared_estimate.users_of_one > 1:  # TTFT then also depends on when the prompts of other users arrive
+        first_token_grade = _weaker_grade(decode_grade, ARRIVALS_GRADE, "arrivals of other prompts")
     decode_keys = ("latency.tpot_s", "decode.tokens_per_s_per_user", "decode.tokens_per_s", "memory.kv_capacity_tokens")
     grades = dict.fromkeys(("latency.ttft_s", "prefill.tokens_per_s"), first_token_grade)
     grades |= dict.fromkeys(decode_keys, decode_grade)
     if energy is not None:
-        grades["energy.joules_per_token"] = _combined_grade(decode_grade, energy, "gpu_power_w")
+        grades["energy.joules_per_token"] = _weaker_grade(decode_grade, energy.grade, "gpu_power_w")
     if cost is not None:
-        grades["cost.usd_per_million_tokens"] = _combined_grade(decode_grade, cost, "gpu_usd_per_hour")
+        grades["cost.usd_per_million_tokens"] = _weaker_grade(decode_grade, cost.grade, "gpu_usd_per_hour")
     return grades
 
 
@@ -58,21 +60,6 @@ def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
     return GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
 
 
-def _first_token_grade(prepared_estimate: PreparedGpuEstimate, decode_grade: GradeResult) -> GradeResult:
-    """Return the evidence grade of the time to first token.
-
-    With several users, this time also depends on the assumption that other users' prompts arrive at
-    equal intervals. In that case, the grade cannot exceed the grade of this assumption.
-
-    Args:
-        prepared_estimate: The request.
-        decode_grade: Grade of the decoded tokens per second.
-    """
-    if prepared_estimate.users_of_one == 1 or weakest((decode_grade.grade, ARRIVALS_GRADE)) == decode_grade.grade:
-        return decode_grade
-    return GradeResult(grade=ARRIVALS_GRADE, source=SOURCES[ARRIVALS_GRADE], weakest="arrivals of other prompts")
-
-
 def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
     """Return the names of constants of a serving stack that do not affect an estimate.
 
@@ -88,18 +75,14 @@ def _irrelevant_constants(server: GpuServer) -> frozenset[str]:
     return frozenset(keys)
 
 
-def _combined_grade(decode_grade: GradeResult, number: SourcedNumber, name: str) -> GradeResult:
-    """Return the evidence grade of an energy or cost per token.
-
-    It is the weaker of two grades: that of the tokens per second, and that of ``number``.
+def _weaker_grade(decode_grade: GradeResult, grade: Grade, name: str) -> GradeResult:
+    """Return the weaker of two grades: that of the decoded tokens per second, and ``grade``.
 
     Args:
         decode_grade: Grade of the decoded tokens per second.
-        number: The energy or cost per token, with its own grade.
-        name: Name of the constant (such as a power or price) that determines the grade of
-            ``number``.
+        grade: Grade of another number, such as the price of a GPU.
+        name: Name of this number.
     """
-    grade = weakest((decode_grade.grade, number.grade))
-    return (
-        decode_grade if grade == decode_grade.grade else GradeResult(grade=grade, source=SOURCES[grade], weakest=name)
-    )
+    if weakest((decode_grade.grade, grade)) == decode_grade.grade:
+        return decode_grade
+    return GradeResult(grade=grade, source=SOURCES[grade], weakest=name)

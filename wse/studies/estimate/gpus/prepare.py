@@ -20,7 +20,7 @@ from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape
 from wse.serving.plan import saturating_users
-from wse.serving.prices import gpu_price, prices_text, unused_prices_note
+from wse.serving.prices import gpu_price, unused_prices_note
 from wse.studies.estimate.gpus.checks import DATA, EXPERTS, TENSOR, check_heads, check_options, check_users
 from wse.studies.estimate.prepare import load_draft_model
 from wse.studies.estimate.request import EstimateRequest
@@ -37,47 +37,33 @@ class PreparedGpuEstimate:
     """Request for an estimate on GPUs, with everything loaded and all defaults filled in.
 
     Attributes:
+        request: The request, with the lengths of a named workload filled in.
         server: The model on its GPUs, with its draft.
-        draft_model: Name of the draft model; None for a head or no draft.
-        draft_acceptance: Text of the option ``--draft``; None without speculative decoding.
-        acceptance: Acceptance that ``draft_acceptance`` describes.
+        acceptance: Probabilities that draft tokens are accepted; None without speculative decoding.
         stack: Name or file of the serving stack.
         gpu: Name or file of the GPU.
         parallelism: ``tensor``, ``experts`` or ``data``.
         users: Concurrent users on all replicas together. If not requested, they fit in addition to
             the draft.
-        users_option: Name of the option that states this number: ``batch`` if only ``--batch`` was
-            given, and otherwise ``users``.
         replicas: Number of identical machines that share the users.
         prompt_tokens: Length of each prompt in tokens.
         new_tokens: Generated tokens of each request.
-        verify_tokens: Tokens of the requested verification pass; 0 for none.
         economics: Power and price; None if the power or price of the GPU is unknown.
-        model: Name or path of the model.
-        objective: ``latency``, ``throughput`` or ``cost``.
-        price: Prices that were given, as a string, or None.
         note: Note about an element type that was chosen by default and about unused prices, or None.
     """
 
+    request: EstimateRequest
     server: GpuServer
-    draft_model: str | None
-    draft_acceptance: str | None
     acceptance: DraftAcceptance | None
     stack: str
     gpu: str
     parallelism: str
     users: int
-    users_option: str
     replicas: int
     prompt_tokens: int
     new_tokens: int
-    verify_tokens: int
     economics: Economics | None
-    model: str
-    objective: str
-    price: str | None
     note: str | None = None
-    workload: str | None = None
 
     @property
     def deployment(self) -> GpuDeployment:
@@ -85,6 +71,12 @@ class PreparedGpuEstimate:
         shape = RequestShape(prompt_tokens=self.prompt_tokens, new_tokens=self.new_tokens)
         plain_server = dataclasses.replace(self.server, draft=None)
         return GpuDeployment(server=plain_server, shape=shape, economics=self.economics)
+
+    @property
+    def users_option(self) -> str:
+        """Name of the option for the number of users: ``batch`` if only it was given, else ``users``."""
+        serving = self.request.serving
+        return "users" if serving.batch is None or serving.users is not None else "batch"
 
     @property
     def users_of_one(self) -> int:
@@ -159,25 +151,18 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     replicas = Goal(users=users, replicas=request.replicas).replicas_for(server.users_that_fit(prompt + new))
     notes = (dtype_note(loaded_model, request.types.dtype), unused_prices_note(request.costs.price, (gpu.name,)))
     return PreparedGpuEstimate(
+        request=request,
         server=server,
-        draft_model=None if request.drafts.draft_model is None else str(request.drafts.draft_model),
-        draft_acceptance=request.draft,
         acceptance=None if request.draft is None else read_acceptance(request.draft),
         stack=str(request.gpu_serving.stack or STACK),
         gpu=str(request.gpu),
         parallelism=parallelism,
         users=users,
-        users_option="users" if request.serving.batch is None or request.serving.users is not None else "batch",
         replicas=replicas,
         prompt_tokens=prompt,
         new_tokens=new,
-        verify_tokens=request.verify_tokens or 0,
         economics=economics,
-        model=str(request.model),
-        objective=request.serving.objective or LATENCY,
-        price=prices_text(request.costs.price),
         note="; ".join(filter(None, notes)) or None,
-        workload=request.workload.workload_name,
     )
 
 

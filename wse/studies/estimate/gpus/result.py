@@ -9,9 +9,9 @@ from typing import Annotated
 from wse.hardware.number import Grade
 from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import PriceEnds, price_text
-from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import WIDEST, printable, seconds
+from wse.reports.shared_tables import PriceEnds, inputs_table, price_text
+from wse.reports.table import Column, Table, number
+from wse.reports.terminal import WIDEST, seconds
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.gpus.answer import TERMS, gpu_answer_tables
 from wse.studies.estimate.grades import GradeResult
@@ -232,16 +232,8 @@ class GpuEstimateResult(Result):
             *points_tables(self.serving, price),
             *drafts,
             *gains,
-            _inputs_table(self),
+            inputs_table(self.inputs, {}),
         )
-
-
-def _inputs_table(result: GpuEstimateResult) -> Table:
-    """Return a table of the settings of an estimate: the model, and all options."""
-    options = [f"--{name.replace('_', '-')} {printable(value)}" for name, value in result.inputs.items()]
-    return pair_table(
-        [("model", printable(result.inputs["model"])), ("options", " ".join(options[1:]))], "Options, defaults included"
-    )
 
 
 def _terms_table(latency: GpuLatencyResult) -> Table:

@@ -9,7 +9,9 @@ from wse.models.tensors.model_tensors import parameter_count
 from wse.program.routing import expected_experts
 from wse.serving.cost import system_cost, system_energy
 from wse.serving.economics import Economics
+from wse.serving.goal import LATENCY
 from wse.serving.gpus.roofline import Tokens
+from wse.serving.prices import prices_text
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.drafts.plan import plan_of
 from wse.studies.estimate.drafts.result import DraftPlanResult
@@ -91,7 +93,11 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             bound_s=server.roofline([_decoded(prepared_estimate, prepared_estimate.users_of_one)]).bound_s,
             request_s=serving.ttft_s + (prepared_estimate.new_tokens - 1) * tpot_s,
         ),
-        decode=_decode(prepared_estimate, serving, tpot_s),
+        decode=GpuDecodeResult(
+            tokens_per_s_per_user=1 / tpot_s,
+            tokens_per_s=serving.tokens_per_s,
+            experts=_used_experts(prepared_estimate),
+        ),
         verify=_verify(prepared_estimate),
         drafts=drafts,
         published=_published(prepared_estimate, 1 / tpot_s, drafts),
@@ -101,15 +107,6 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         serving=serving,
         ranges={f"serving.{name}": interval for name, interval in intervals.items()},
         batches=_draft_gains(prepared_estimate, serving),
-    )
-
-
-def _decode(prepared_estimate: PreparedGpuEstimate, serving: ServingResult, tpot_s: float) -> GpuDecodeResult:
-    """Return the speed of decode passes, and the experts that a pass uses."""
-    return GpuDecodeResult(
-        tokens_per_s_per_user=1 / tpot_s,
-        tokens_per_s=serving.tokens_per_s,
-        experts=_used_experts(prepared_estimate),
     )
 
 
@@ -199,22 +196,19 @@ def _decoded(prepared_estimate: PreparedGpuEstimate, users: int) -> Tokens:
 
 def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
     """Return the time of the requested verification pass; None if none is requested."""
-    if not prepared_estimate.verify_tokens:
+    tokens, server = prepared_estimate.request.verify_tokens, prepared_estimate.server
+    if tokens is None:
         return None
-    server, context = prepared_estimate.server, prepared_estimate.middle_context
-    verify_s, decode_s = (
-        server.verify_s(prepared_estimate.users_of_one, prepared_estimate.verify_tokens, context),
-        server.decode_s(prepared_estimate.users_of_one, context),
-    )
-    return GpuVerifyResult(tokens=prepared_estimate.verify_tokens, s=verify_s, ratio_to_decode=verify_s / decode_s)
+    users, context = prepared_estimate.users_of_one, prepared_estimate.middle_context
+    verify_s = server.verify_s(users, tokens, context)
+    return GpuVerifyResult(tokens=tokens, s=verify_s, ratio_to_decode=verify_s / server.decode_s(users, context))
 
 
 def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
     """Return the energy per token with its range, and the assumed power behind it."""
-    return GpuEnergyResult(
+    return GpuEnergyResult.from_parts(
+        energy,
         joules_per_token=energy.value,
-        range=energy.range,
-        grade=energy.grade,
         assumptions=energy.source,
         gpu_power_w=economics.power_w.value,
     )
@@ -222,12 +216,11 @@ def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
 
 def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
     """Return the cost per million tokens with its range, and the assumed price behind it."""
-    return GpuCostResult(
+    return GpuCostResult.from_parts(
+        cost,
         usd_per_million_tokens=cost.value,
         usd_per_million_tokens_low=cost.low,
         usd_per_million_tokens_high=cost.high,
-        range=cost.range,
-        grade=cost.grade,
         assumptions=cost.source,
         gpu_usd_per_hour=economics.usd_per_hour.value,
         gpu_usd_per_hour_low=economics.usd_per_hour.low,
@@ -237,22 +230,25 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
 
 def gpu_inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
     """Return the request's options with defaults filled in, keyed by option name."""
+    request, server = prepared_estimate.request, prepared_estimate.server
+    draft_model = request.drafts.draft_model
     inputs: dict[str, str | int | None] = {
-        "model": prepared_estimate.model,
+        "model": str(request.model),
         "gpu": prepared_estimate.gpu,
-        "gpus": prepared_estimate.server.parallelism.gpus,
+        "gpus": server.parallelism.gpus,
         "stack": prepared_estimate.stack,
         "parallelism": prepared_estimate.parallelism,
-        "dtype": prepared_estimate.server.weights.name,
+        "dtype": server.weights.name,
         prepared_estimate.users_option: prepared_estimate.users,
-        "objective": prepared_estimate.objective,
-        "routing": None if prepared_estimate.server.routing.is_even else prepared_estimate.server.routing.name,
+        "objective": request.serving.objective or LATENCY,
+        "routing": None if server.routing.is_even else server.routing.name,
         "replicas": None if prepared_estimate.replicas == 1 else prepared_estimate.replicas,
-        "workload": prepared_estimate.workload,
+        "workload": request.workload.workload_name,
         "prompt_len": prepared_estimate.prompt_tokens,
         "new_tokens": prepared_estimate.new_tokens,
-        "price": prepared_estimate.price,
+        "price": prices_text(request.costs.price),
+        "verify_tokens": request.verify_tokens,
+        "draft": request.draft,
+        "draft_model": None if draft_model is None else str(draft_model),
     }
-    inputs |= {"verify_tokens": prepared_estimate.verify_tokens or None}
-    inputs |= {"draft": prepared_estimate.draft_acceptance, "draft_model": prepared_estimate.draft_model}
     return {name: value for name, value in inputs.items() if value is not None}

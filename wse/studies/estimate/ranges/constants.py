@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -150,8 +149,3 @@ def uncertain_constants(machine: MachineOptions, generation: str) -> tuple[Uncer
             if number.low < number.high:
                 found.append(UncertainConstant(name=f"{prefix}{key}", number=number))
     return tuple(found)
-
-
-def names_of(constants: Sequence[UncertainConstant]) -> tuple[str, ...]:
-    """Return the names of constants, such as ``software.relay_cycles``, in the given order."""
-    return tuple(constant.name for constant in constants)

@@ -15,6 +15,7 @@ import numpy as np
 
 from wse.arrays import F64
 from wse.reports.intervals import RangeResult, range_of
+from wse.reports.result import Result
 from wse.serving.cost import joules_per_token, usd_per_million_tokens
 from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.deployment.wafers import WaferDeployment
@@ -180,11 +181,11 @@ def cost_and_energy(
     return figures
 
 
-def intervals_of(point: OperatingPointResult, figures: Mapping[str, F64]) -> dict[str, RangeResult]:
+def intervals_of(point: Result, figures: Mapping[str, F64]) -> dict[str, RangeResult]:
     """Return the 90 % interval of each sampled figure that an operating point has.
 
     Args:
-        point: The operating point, which states the figures.
+        point: The operating point or another result, which states the figures.
         figures: float64 ``[samples]`` for each figure, keyed by field of the operating point.
 
     Returns:

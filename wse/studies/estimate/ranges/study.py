@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from wse.arrays import F64
 from wse.program.program import Program
 from wse.reports.intervals import CONFIDENCE, RangeResult
 from wse.serving.deployment.wafers import WaferDeployment
@@ -50,12 +50,7 @@ def uncertainty_of(prepared_estimate: PreparedEstimate, program: Program) -> Unc
 
 
 def ranges_of(
-    uncertainty: Uncertainty,
-    deployment: WaferDeployment,
-    point: OperatingPointResult,
-    *,
-    samples: int = SAMPLES,
-    seed: int = SEED,
+    uncertainty: Uncertainty, deployment: WaferDeployment, point: OperatingPointResult
 ) -> dict[str, RangeResult]:
     """Return the 90 % intervals of the headline figures of an operating point.
 
@@ -63,14 +58,11 @@ def ranges_of(
         uncertainty: The constants and model errors that make the times uncertain.
         deployment: The deployment with the stated constants.
         point: The operating point: its users, replicas and figures with the stated constants.
-        samples: Number of samples.
-        seed: Seed of the random numbers.
 
     Returns:
         Intervals, keyed by field of the operating point.
     """
-    figures = sampled_figures(uncertainty, deployment, point.users, point.replicas, samples=samples, seed=seed)
-    return intervals_of(point, figures)
+    return intervals_of(point, sampled_figures(uncertainty, deployment, point.users, point.replicas))
 
 
 def contributions_of(
@@ -87,33 +79,22 @@ def contributions_of(
         deployment: The deployment with the stated constants.
         point: The operating point: its users and replicas.
     """
-    effects = list(_single_effects(uncertainty, deployment, point))
-    ttft_total, tpot_total = (sum(effect.variances[column] for effect in effects) or 1.0 for column in (0, 1))
-    with_tokens = point.tpot_s is not None
+    figures_by_name = dict(_figures_by_name(uncertainty, deployment, point))
+    keys = ["ttft_s"] if point.tpot_s is None else ["ttft_s", "tpot_s"]
+    variances_by_name = {
+        name: {key: float(np.log(figures[key][2:]).var()) for key in keys} for name, figures in figures_by_name.items()
+    }
+    totals = {key: sum(variances[key] for variances in variances_by_name.values()) or 1.0 for key in keys}
     numbers = {constant.name: constant.number for constant in uncertainty.surface.constants}
     rows = []
-    for effect in effects:
-        row = ContributionResult(
-            name=effect.name,
-            ttft_s_at_low=effect.at_low[0],
-            ttft_s_at_high=effect.at_high[0],
-            ttft_variance_share=effect.variances[0] / ttft_total,
-            tpot_s_at_low=effect.at_low[1] if with_tokens else None,
-            tpot_s_at_high=effect.at_high[1] if with_tokens else None,
-            tpot_variance_share=effect.variances[1] / tpot_total if with_tokens else None,
-        )
-        number = numbers.get(effect.name)
-        if number is not None:
-            row = replace(
-                row,
-                value=number.value,
-                low=number.low,
-                high=number.high,
-                unit=number.unit,
-                grade=number.grade,
-                reason=number.range_source or number.source,
-            )
-        rows.append(row)
+    for name, figures in figures_by_name.items():
+        times = {}
+        for key in keys:
+            times[f"{key}_at_low"], times[f"{key}_at_high"] = figures[key][:2].tolist()
+            times[f"{key.removesuffix('_s')}_variance_share"] = variances_by_name[name][key] / totals[key]
+        number = numbers.get(name)
+        reason = None if number is None else number.range_source or number.source
+        rows.append(ContributionResult.from_parts(number, name=name, reason=reason, **times))
     rows.sort(key=_variance_share, reverse=True)
     return UncertaintyResult(ttft_s=point.ttft_s, tpot_s=point.tpot_s, contributions=tuple(rows))
 
@@ -126,28 +107,10 @@ def _variance_share(row: ContributionResult) -> float:
     return row.ttft_variance_share if row.tpot_variance_share is None else row.tpot_variance_share
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SingleEffect:
-    """Effect on the times of a request if only one constant or model error varies.
-
-    TTFT is the time to first token. TPOT, the time per output token, is 0 if no token is decoded.
-
-    Attributes:
-        name: Name of the constant or model error.
-        at_low, at_high: (TTFT, TPOT) in seconds at the low and at the high end of the range.
-        variances: (TTFT, TPOT) variances of the logarithms of the times.
-    """
-
-    name: str
-    at_low: tuple[float, float]
-    at_high: tuple[float, float]
-    variances: tuple[float, float]
-
-
-def _single_effects(
+def _figures_by_name(
     uncertainty: Uncertainty, deployment: WaferDeployment, point: OperatingPointResult
-) -> Iterator[_SingleEffect]:
-    """Yield the effects on the times if only one constant or one model error varies.
+) -> Iterator[tuple[str, dict[str, F64]]]:
+    """Yield latencies and speeds for which only one constant or one model error varies.
 
     Each uncertain constant and each model error is varied once.
 
@@ -155,6 +118,11 @@ def _single_effects(
         uncertainty: The constants and model errors.
         deployment: The deployment with the stated constants.
         point: The operating point: its users and replicas.
+
+    Yields:
+        1. Name of the constant or model error.
+        2. float64 ``[2 + samples]``, keyed by field of an operating point: values at the low and at
+           the high end of the range, followed by values for random samples.
     """
     surface, samples = uncertainty.surface, SAMPLES // 4
     tails = np.array([0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2])
@@ -168,15 +136,4 @@ def _single_effects(
         ends_by_name[constant.name] = surface.ratios(ends)
     for name, ends in ends_by_name.items():
         times = np.concatenate([ends, sampled_times(uncertainty, samples, SEED, only_name=name)])
-        speeds = speeds_of(times, deployment, point.users, point.replicas)
-        figures = [speeds["ttft_s"], speeds.get("tpot_s", np.zeros(0))]
-        ttft_low, tpot_low, ttft_high, tpot_high = (
-            float(figure[end]) if len(figure) else 0.0 for end in (0, 1) for figure in figures
-        )
-        variances = [float(np.log(figure[2:]).var()) if len(figure) else 0.0 for figure in figures]
-        yield _SingleEffect(
-            name=name,
-            at_low=(ttft_low, tpot_low),
-            at_high=(ttft_high, tpot_high),
-            variances=(variances[0], variances[1]),
-        )
+        yield name, speeds_of(times, deployment, point.users, point.replicas)

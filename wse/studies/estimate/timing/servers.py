@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from wse.reports.terminal import number_ranges
 from wse.serving.route import PassRoute
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
-
-KINDS: Final = (REGION, LINK, WAFER_LINK, HOST_LINK)
-"""Kinds of servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +15,7 @@ class Server:
     """A PE region, a link or a host connection, which handles one batch of tokens at a time.
 
     Attributes:
-        kind: One of ``KINDS``.
+        kind: ``region``, ``link``, ``wafer link`` or ``host``.
         wafer: Index of the wafer that contains the region or link. For a link to another wafer or
             to the host, it is the wafer from which the data come.
         stages: Pipeline stages that run on a region, or the two stages that a link within a wafer
@@ -66,6 +62,6 @@ class StageTimes:
         """Return the indices of all servers of one kind.
 
         Args:
-            kind: One of ``KINDS``, such as ``region``.
+            kind: Kind as in `Server`, such as ``region``.
         """
         return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)

@@ -104,8 +104,9 @@ class CheckpointFile:
             digests = [arrays[name].tobytes() for name in DIGESTS]
         except (BadModel, KeyError) as error:
             reason = "has no digest of a Program" if isinstance(error, KeyError) else str(error).partition(";")[0]
-            message = f"{CHECKPOINT_OPTION} {self.path}: is not a checkpoint of a run ({reason}); {OTHER_NAME}"
-            raise BadInput(message) from error
+            raise BadInput(
+                f"{CHECKPOINT_OPTION} {self.path}: is not a checkpoint of a run ({reason}); {OTHER_NAME}"
+            ) from error
         for digest, expected_digest, owner in zip(
             digests, self._identity, ("a Program", "prompts, draws or weights"), strict=True
         ):

@@ -60,8 +60,9 @@ def read_lines(path: Path) -> Iterator[TraceLine]:
                 if text.strip():
                     yield TraceLine(path, number, text)
     except UnicodeDecodeError as fault:
-        message = f"{path}, line {number}: not text in UTF-8 ({fault.reason}); give a CSV or JSON Lines file"
-        raise BadInput(message) from fault
+        raise BadInput(
+            f"{path}, line {number}: not text in UTF-8 ({fault.reason}); give a CSV or JSON Lines file"
+        ) from fault
     except (OSError, ValueError) as fault:
         raise BadInput(f"{path}: cannot be read ({fault}); check the path and its permissions") from fault
 
@@ -76,8 +77,9 @@ def _check_sizes(path: Path, number: int, line_bytes: int, total_bytes: int) -> 
         total_bytes: Size of all lines read so far, including this one.
     """
     if line_bytes > MAX_LINE_BYTES:
-        message = f"{path}, line {number}: is over {MAX_LINE_BYTES:,} bytes; is it a trace with one request per line?"
-        raise BadInput(message)
+        raise BadInput(
+            f"{path}, line {number}: is over {MAX_LINE_BYTES:,} bytes; is it a trace with one request per line?"
+        )
     if total_bytes > LIMIT_BYTES:
         raise BadInput(f"{path}, line {number}: more than {LIMIT_BYTES:,} bytes; read fewer requests, with --requests")
 

@@ -68,8 +68,9 @@ def _date_s(line: TraceLine, name: str, value: Any) -> float:
         time = datetime.fromisoformat(value)
         return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError) as fault:
-        message = f"{line.place}: {name} {short_repr(value)}: give a time such as 2023-11-16 18:15:46.68"
-        raise BadInput(message) from fault
+        raise BadInput(
+            f"{line.place}: {name} {short_repr(value)}: give a time such as 2023-11-16 18:15:46.68"
+        ) from fault
 
 
 AZURE: Final = plain_csv(

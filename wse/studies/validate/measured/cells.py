@@ -47,8 +47,9 @@ def product_sizes(cell: str, place: str) -> dict[str, int]:
     if len(parts) != 3:
         if not cell.strip() or any(c.isalpha() for c in cell):
             return {}
-        msg = f"{place}: column M,N,K = {_quote(cell)}: not three sizes; give them as M,N,K, empty where not known"
-        raise BadMeasurements(msg)
+        raise BadMeasurements(
+            f"{place}: column M,N,K = {_quote(cell)}: not three sizes; give them as M,N,K, empty where not known"
+        )
     sizes = {name: read_size(part, name, f"{place}: column M,N,K") for name, part in zip("MNK", parts, strict=True)}
     return {name: number for name, number in sizes.items() if number is not None}
 
@@ -69,11 +70,13 @@ def read_size(cell: str, column: str, place: str) -> int | None:
     number = _number(cell)
     max_size = LARGEST[column]
     if number is None or not math.isfinite(number) or number != int(number):
-        msg = f"{place} = {_quote(cell)}: not a whole number; give one from 1 to {max_size:,}, or leave the cell empty"
-        raise BadMeasurements(msg)
+        raise BadMeasurements(
+            f"{place} = {_quote(cell)}: not a whole number; give one from 1 to {max_size:,}, or leave the cell empty"
+        )
     if not 1 <= number <= max_size:
-        msg = f"{place} = {_quote(cell)}: give a whole number from 1 to {max_size:,}, or leave the cell empty"
-        raise BadMeasurements(msg)
+        raise BadMeasurements(
+            f"{place} = {_quote(cell)}: give a whole number from 1 to {max_size:,}, or leave the cell empty"
+        )
     return int(number)
 
 
@@ -90,11 +93,13 @@ def read_value(cell: str, place: str) -> float | None:
     if number is None and re.match(r"\s*[<>≤≥~≈]?\s*[0-9]", cell) and not _SLIP.fullmatch(cell):
         return None
     if number is None:
-        msg = f"{place}: column value = {_quote(cell)}: not a number; give one such as 12.5, or a range such as 10-20"
-        raise BadMeasurements(msg)
+        raise BadMeasurements(
+            f"{place}: column value = {_quote(cell)}: not a number; give one such as 12.5, or a range such as 10-20"
+        )
     if not math.isfinite(number) or number < 0:
-        msg = f"{place}: column value = {_quote(cell)}: give a finite number that is not negative, or remove the row"
-        raise BadMeasurements(msg)
+        raise BadMeasurements(
+            f"{place}: column value = {_quote(cell)}: give a finite number that is not negative, or remove the row"
+        )
     return number
 
 

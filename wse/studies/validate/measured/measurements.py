@@ -176,8 +176,9 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
         if not record.problem and not any(cell.strip() for cell in record.cells):
             continue
         if record.problem and table not in TOLERANT:
-            msg = f"{place}: not CSV ({record.problem}); close the quote, or double a quote inside a quoted cell"
-            raise BadMeasurements(msg)
+            raise BadMeasurements(
+                f"{place}: not CSV ({record.problem}); close the quote, or double a quote inside a quoted cell"
+            )
         if not header:
             header = [cell.strip() for cell in record.cells]
             table = _table(header, place)
@@ -197,8 +198,9 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
         else:
             yield _measurement(file, record.line, table, header, record.cells)
     if not header:
-        msg = f"{file}: is empty; the first line names the columns, such as {','.join(TABLES['microbench'][:4])},..."
-        raise BadMeasurements(msg)
+        raise BadMeasurements(
+            f"{file}: is empty; the first line names the columns, such as {','.join(TABLES['microbench'][:4])},..."
+        )
 
 
 def _text(path: Path) -> str:
@@ -211,8 +213,9 @@ def _text(path: Path) -> str:
         if NOT_UTF_8 not in header and columns.issuperset(REQUIRED):
             return data.decode("utf-8-sig", errors="replace")  # in a tolerant table, such bytes are faults of rows
         line = data.count(b"\n", 0, error.start) + 1
-        msg = f"{path}: line {line}: byte {error.start} is not UTF-8; save the file as UTF-8"
-        raise BadMeasurements(msg) from error
+        raise BadMeasurements(
+            f"{path}: line {line}: byte {error.start} is not UTF-8; save the file as UTF-8"
+        ) from error
 
 
 def _table(header: list[str], place: str) -> str:
@@ -231,17 +234,17 @@ def _table(header: list[str], place: str) -> str:
     columns = TABLES[name]
     known_columns = set(columns) & set(header)
     if len(known_columns) < len(columns) // 2:
-        msg = (
+        raise BadMeasurements(
             f"{place}: its columns begin {', '.join(map(repr, header[:3]))}: not those of a file of measurements; "
             f"give one with columns {', '.join(TABLES['microbench'])}, or see docs/formats.md"
         )
-        raise BadMeasurements(msg)
     for column in header:
         if column not in columns and name not in TOLERANT:
             raise UnknownName("column", column, columns, place=place)
         if header.count(column) > 1 and column in columns:
-            msg = f"{place}: the column {column!r} is given {header.count(column)} times; remove all but one"
-            raise BadMeasurements(msg)
+            raise BadMeasurements(
+                f"{place}: the column {column!r} is given {header.count(column)} times; remove all but one"
+            )
     missing = [column for column in (REQUIRED if name in TOLERANT else columns) if column not in header]
     if missing:
         cells = "its cells must be filled" if name in TOLERANT else "its cells may be empty"
@@ -264,16 +267,16 @@ def _measurement(file: str, line: int, table: str, header: list[str], cells: lis
     """
     place = f"{file}: line {line}"
     if len(cells) != len(header):
-        msg = (
+        raise BadMeasurements(
             f"{place}: has {len(cells)} cells, the first line {len(header)} columns; "
             "quote cells that hold commas, and give empty cells for what is not known"
         )
-        raise BadMeasurements(msg)
     row = dict(zip(header, cells, strict=True))
     for column, cell in row.items():
         if len(cell) > LONGEST_CELL:
-            msg = f"{place}: column {column} has {len(cell):,} characters; at most {LONGEST_CELL:,}: shorten it"
-            raise BadMeasurements(msg)
+            raise BadMeasurements(
+                f"{place}: column {column} has {len(cell):,} characters; at most {LONGEST_CELL:,}: shorten it"
+            )
     sizes = {}
     for column in (column for column in LARGEST if column in row):
         number = read_size(row[column], column, f"{place}: column {column}")

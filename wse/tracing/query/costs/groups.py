@@ -220,10 +220,9 @@ def _tokens(sums: StepSums) -> Iterator[Group]:
     """
     trace, max_passes = sums.trace, sums.trace.limit_bytes // _ROW_BYTES
     if trace.rows("pass") > max_passes:
-        message = (
+        raise BadTrace(
             f"{trace.path}: {trace.rows('pass'):,} passes, at most {max_passes:,} are listed by token; use --by op"
         )
-        raise BadTrace(message)
     tokens, texts = trace.table("token"), trace.token_texts()
     schedule, start = trace.column("passes/schedule"), trace.column("passes/start_cycle")
     phase, cycles = trace.column("schedules/phase"), trace.column("schedules/cycles")

@@ -121,8 +121,9 @@ def read_content(trace: Trace, pe: tuple[int, int, int], name: str, pass_index: 
     try:
         values = values_of(data, buffer["dtype"].encode())
     except ValueError as error:
-        message = f"{trace.path}: contents: row {rows[-1]} cannot be read ({error}); make the trace again"
-        raise BadTrace(message) from error
+        raise BadTrace(
+            f"{trace.path}: contents: row {rows[-1]} cannot be read ({error}); make the trace again"
+        ) from error
     since = int(columns["pass"][rows[-1]])
     return Content.from_record(
         buffer,

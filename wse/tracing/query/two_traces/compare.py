@@ -79,13 +79,13 @@ def check_traces(names: list[str]) -> tuple[Path, Path]:
         raise BadInput(message)
     for name, other_name in (names, names[::-1]):
         if is_trace(other_name) and not is_trace(name):
-            message = (
+            raise BadInput(
                 f"{name!r} is not a trace, and {other_name!r} is one: give one model, or two files that wse run wrote"
             )
-            raise BadInput(message)
     if not any(map(is_trace, names)):
-        message = f"{names[0]!r} and {names[1]!r}: give one model, or two files that wse run wrote, which end in .h5"
-        raise BadInput(message)
+        raise BadInput(
+            f"{names[0]!r} and {names[1]!r}: give one model, or two files that wse run wrote, which end in .h5"
+        )
     return Path(names[0]), Path(names[1])
 
 
