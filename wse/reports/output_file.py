@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from wse.errors import BadInput, BadTrace
+from wse.errors import BadInput
 from wse_traces.errors import TraceError
 
 _LONGEST: Final = 50  # characters of a name to use for the temporary file: up to 200 of the 255 bytes of a name
@@ -71,45 +71,6 @@ def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
         BadInput: The path cannot be written, is an input, or does not end in ``.html``.
     """
     return output_path(option, text, suffix=".html", kind="a page", inputs=inputs)
-
-
-def trace_path(trace: str | Path | None) -> Path | None:
-    """Check that a trace file can be written to a path, and return the path.
-
-    Nothing is written. Call this function before any slow work, so that errors are reported early.
-
-    Args:
-        trace: Path of the trace file, or None for no trace.
-
-    Raises:
-        BadInput: The path is empty.
-        BadTrace: The folder is missing or not writable, or the path exists and is not a regular
-            file.
-    """
-    if trace is None:
-        return None
-    if str(trace) == "":
-        raise BadInput("--trace '': the path is empty; give a file name, or none")
-    path = Path(trace)
-    reason = _trace_refusal(path)
-    if reason:
-        raise BadTrace(f"--trace {path}: cannot be written: {reason}; give another path with --trace, or --trace none")
-    return path
-
-
-def _trace_refusal(path: Path) -> str:
-    """Return the reason why no file can be written to a path; empty if a file can be written."""
-    try:
-        folder, name = path.parent, path.name
-        if not folder.is_dir():
-            return f"{folder} is not a folder"
-        if (path.exists() and not path.is_file()) or not name:
-            return "it is not a regular file"
-        if not os.access(folder, os.W_OK | os.X_OK):
-            return f"the folder {folder} may not be written"
-    except (OSError, ValueError) as error:
-        return str(getattr(error, "strerror", None) or error)
-    return ""
 
 
 def write_output(option: str, path: Path, content: bytes) -> None:

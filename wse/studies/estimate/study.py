@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from wse.backends.fabric.run_totals import TimedRun
 from wse.program.program import Program
-from wse.reports.output_file import trace_path
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.estimate.cuts import cuts_result
@@ -34,6 +33,7 @@ from wse.studies.estimate.timing.time_run import Routing, time_run
 from wse.studies.estimate.timing.verify import verify_result, verify_rewrites
 from wse.studies.estimate.token_results import token_results
 from wse.studies.options.settings import replaced_numbers
+from wse.studies.options.trace_path import trace_path
 from wse.studies.results.defects import defects_result
 from wse.studies.results.expert_loads import expert_loads_result
 from wse.studies.results.phases import crossing_result, fabric_result, prefill_result

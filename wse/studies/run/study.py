@@ -11,9 +11,10 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.observation.pe_contents import PePlace
 from wse.errors import BadInput
 from wse.program.program import Program
-from wse.reports.output_file import output_path, trace_path
+from wse.reports.output_file import output_path
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.engine import RAY, EngineChoice, check_engine
+from wse.studies.options.trace_path import trace_path
 from wse.studies.run.answer import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CHECKPOINT_OPTION
 from wse.studies.run.execute import execute
