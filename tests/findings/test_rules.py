@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from wse.compiler.search.search import Breadth
 from wse.errors import DoesNotFit
 from wse.studies.claims import layers_that_fit
 from wse.studies.claims.laboratory import Laboratory
@@ -29,7 +30,7 @@ def test_maximum_number_of_layers_is_found_from_any_start(
 
         return SimpleNamespace(spec=int(json.loads(Path(str(request.model)).read_text())["num_hidden_layers"]))
 
-    def compile_(estimate: SimpleNamespace) -> None:
+    def compile_(estimate: SimpleNamespace, _: Breadth) -> None:
         tried.append(estimate.spec)
         if estimate.spec > max_layers:
             raise DoesNotFit("too many")
