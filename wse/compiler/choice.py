@@ -88,6 +88,11 @@ class Choice:
             mapping, self.bands, self.per_band, self.is_transposed, mesh=self.mesh, block_parts=self.block_parts
         )
 
+    @property
+    def rewrites_of_verification(self) -> Rewrites:
+        """Rewrites for verification passes, with their settings."""
+        return self.rewrites if self.verify_rewrites is None else self.verify_rewrites
+
     def without_rewrite(self, rewrite: str) -> Choice:
         """Return a copy without one of the rewrites."""
         rewrites, verify_rewrites = (
@@ -101,7 +106,7 @@ class Choice:
 
         A rewrite changes the steps of a layer to save cycles.
         """
-        return any(name == rewrite for name, _ in (*self.rewrites, *(self.verify_rewrites or ())))
+        return any(name == rewrite for name, _ in (*self.rewrites, *self.rewrites_of_verification))
 
     def setting_of(self, rewrite: str) -> int:
         """Return the setting of a rewrite in prefill and decode; 0 if they do not use the rewrite.
@@ -116,5 +121,5 @@ class Choice:
 
         A rewrite changes the steps of a layer to save cycles.
         """
-        phase_rewrites = [self.rewrites] if self.verify_rewrites is None else [self.rewrites, self.verify_rewrites]
+        phase_rewrites = self.rewrites, self.rewrites_of_verification
         return all(any(name == rewrite for name, _ in rewrites) for rewrites in phase_rewrites)

@@ -132,7 +132,6 @@ def with_chosen(
     records, candidates = [*compilation.compiled_trials], [*compilation.candidates]
     trial, recorded_cycles = records.pop(finalist)
     candidates.pop(finalist)
-    verify_rewrites = choice.rewrites if choice.verify_rewrites is None else choice.verify_rewrites
     return replace(
         compilation,
         program=with_tiles(program, p.spec, p.wafer, p.software, options, choice),
@@ -141,7 +140,7 @@ def with_chosen(
         rewrites=_used_rewrites(compilation.rewrites, choice.rewrites),
         verify_rewrites=None
         if compilation.verify_rewrites is None
-        else _used_rewrites(compilation.verify_rewrites, verify_rewrites),
+        else _used_rewrites(compilation.verify_rewrites, choice.rewrites_of_verification),
         compiled_trials=((trial, recorded_cycles if cycles is None else cycles), *records),
         candidates=(candidate, *candidates),
     )

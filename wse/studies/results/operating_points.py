@@ -7,9 +7,10 @@ from typing import Annotated, Final
 
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, number, pair_table
-from wse.reports.terminal import count, plural, printable, range_text, seconds, three_figures
+from wse.reports.terminal import count, percent, plural, printable, range_text, seconds, three_figures
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 from wse.serving.plan import saturating_users
+from wse.serving.steady_state import NEGLIGIBLE
 
 MAX_USERS: Final = 4_096
 """Maximum number of users listed in a table."""
@@ -199,4 +200,6 @@ def _saturated_text(serving: ServingResult) -> str:
     The note is empty if none of the reported numbers of users saturates the machine.
     """
     first = next((point.users for point in serving.points if point.saturated), None)
-    return "" if first is None else f"; more than {min(first, serving.max_users)} users raise tok/s by less than 0.1 %"
+    if first is None:
+        return ""
+    return f"; more than {min(first, serving.max_users)} users raise tok/s by less than {percent(NEGLIGIBLE)}"

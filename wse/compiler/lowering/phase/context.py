@@ -133,8 +133,7 @@ class Context:
         A rewrite changes the steps of a layer to save cycles. Its setting is an integer whose
         meaning depends on the rewrite; it is 1 for rewrites without settings.
         """
-        verify_rewrites = self.choice.verify_rewrites if self.verifies else None
-        return dict(self.choice.rewrites if verify_rewrites is None else verify_rewrites)
+        return dict(self.choice.rewrites_of_verification if self.verifies else self.choice.rewrites)
 
     @property
     def router_columns(self) -> int:

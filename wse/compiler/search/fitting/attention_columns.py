@@ -194,8 +194,8 @@ def layers_cycles(setup: TrialSetup, trial: Trial, choice: Choice, cols: int, ph
         tokens: Tokens per prompt chunk.
     """
     layers = layers_on(replace(setup, attention_cols=cols), trial.layout, trial.prefill, phase, tokens)
-    verify_rewrites = choice.rewrites if choice.verify_rewrites is None else choice.verify_rewrites
-    time = cycles_of_layers(setup, layers, verify_rewrites if phase == VERIFY else choice.rewrites)
+    rewrites = choice.rewrites_of_verification if phase == VERIFY else choice.rewrites
+    time = cycles_of_layers(setup, layers, rewrites)
     return math.inf if time is None else time
 
 
