@@ -2,9 +2,9 @@
 
 A *round* is the time in which every decoding request gets one token. A prompt is processed over R
 rounds, alongside the requests that decode. In a closed loop of N requests that start at equal
-intervals, the prompt of every other request is processed once while a request decodes. With T
-additional tokens per request, rounds of D seconds without a prompt, and rounds of P seconds with a
-part of a prompt:
+intervals, the prompts of all N - 1 other requests are processed once each while one request
+decodes. With T additional tokens per request, rounds of D seconds without a prompt, and rounds of P
+seconds with a part of a prompt:
 
     answer_s  = (T - (N - 1) R) D + (N - 1) R P
     request_s = R P + answer_s
@@ -17,9 +17,9 @@ adds to the requests in flight.
 
 The rate is highest if all rounds are full: N R f = R + T. Additional requests then wait for their
 prompts to be processed, and neither the rate nor the time per token changes. The machine counts as
-saturated if its rate is lower than the highest one by at most `NEGLIGIBLE`. If decoded tokens keep
-the machine fully occupied, this is so before all rounds are full: each additional request lengthens
-the rounds.
+saturated if its rate is lower than the highest one by at most `NEGLIGIBLE`. If decoding alone keeps
+the machine fully occupied, it can be saturated before all rounds are full, because each additional
+request lengthens the rounds.
 
 `wse.serving.simulation.continuous` serves the same rounds event by event.
 """

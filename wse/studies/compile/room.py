@@ -50,13 +50,14 @@ def with_most_room(
 ) -> Compilation:
     """Choose, among the nearly fastest layouts, the one with the most room for KV caches.
 
-    1. Start with the fastest layout of the search. Compile versions of it on which more users' caches
-       fit: with regions sized for more users, and with shorter prompt chunks. Continue with the
-       nearly fastest layout that has the most room, until it does not change.
-    2. Compile the versions of this layout that `variants` lists, and choose again.
-
     A layout is nearly fastest if a request takes at most 1 + `MARGIN` times as many cycles on it as
     on the fastest layout.
+
+    1. Start with the fastest layout of the search. Compile versions of it on which more users' caches
+       fit: with regions sized for more users, and with shorter prompt chunks. Of all layouts so far
+       that are nearly fastest, take the one with the most room, and repeat with it. Stop when this
+       is the same layout as before.
+    2. Compile the versions of this layout that `variants` lists, and choose again.
 
     Args:
         prepared_placement: The request.
