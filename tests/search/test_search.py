@@ -12,8 +12,9 @@ from session import SOFTWARE, wafer
 from timed_search import timing_of
 from tiny_model import tiny_spec
 
+from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.model import Fabric
-from wse.compiler.options import BASELINE, OPTIMIZED, Options
+from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM, Options
 from wse.compiler.search.exploring.exploration import MAX_PLACED
 from wse.compiler.search.fallback_layouts import with_cut_blocks
 from wse.compiler.search.reduced.misfits import Misfits
@@ -27,6 +28,11 @@ from wse.errors import BadMesh, DoesNotFit
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import mesh_on
 from wse.program.program import Program
+from wse.studies.compile.choose import compile_fastest
+from wse.studies.compile.request_time import request_cycles
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, GROUPED
 from wse_mappings.regions.layout import Layout
 from wse_mappings.strategies.catalogue import bundled_strategies
@@ -142,6 +148,38 @@ def test_auto_is_never_slower_than_a_mapping_and_lists_its_trials() -> None:
     assert not any(trial.layout.groups for trial in best.trials)  # each all-reduce has separate groups
     baseline = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto", schedule=BASELINE), cycles, timing)
     assert any(trial.layout.groups for trial in baseline.trials)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sides", "tokens"), [((32, 48), (128, 128)), ((20, 24), (128, 128)), ((24, 48), (192, 32))])
+def test_requests_are_hardly_slower_on_a_larger_mesh(sides: tuple[int, int], tokens: tuple[int, int]) -> None:
+    """The larger mesh has all layouts of the smaller one."""
+
+    def cycles(side: int) -> float:
+        """Return the cycles of a request on a square mesh."""
+        lengths = {"prompt_len": tokens[0], "new_tokens": tokens[1]}
+        request = make_request(EstimateRequest, model="story", wafers=1, mesh=f"{side}x{side}", **lengths)
+        prepared = prepare_estimate(request)
+        return request_cycles(prepared, compile_fastest(prepared).program)
+
+    small_mesh, large_mesh = map(cycles, sides)
+    assert large_mesh <= 1.02 * small_mesh
+
+
+def test_time_of_a_prompt_in_one_chunk_excludes_the_wait_for_the_host() -> None:
+    """The wait is the same for all layouts and chunks, and later chunks do not have it."""
+    machine = wafer(8, 8)
+    timing = timing_of(machine, SOFTWARE, 10, 60)
+    options = replace(OPTIONS, mapping="region", region=(8, 8), prompt_tokens=(8,))
+    setup = TrialSetup(spec=SPEC, wafer=machine, software=SOFTWARE, options=options, rewrites=(), timing=timing)
+    (layout,) = setup.layouts()
+    prompts = try_layout(setup, layout, THIN_GEMM).prompts
+    assert prompts is not None
+    program = compile_model(SPEC, machine, SOFTWARE, options)
+    cost = Fabric(program, machine, SOFTWARE).prefill_cost(0)
+    host_cycles = cost.by_cause[:, CAUSES.index("host")].sum()
+    assert prompts.chunk == 8
+    assert prompts.cycles < cost.cycles - 0.9 * host_cycles
 
 
 @pytest.mark.slow

@@ -223,13 +223,16 @@ def tokens_text(prompt_tokens: int, generated_tokens: int) -> str:
 
 
 def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
-    """Return the description of a machine, followed by the numbers that the user changed.
+    """Return the description of a machine, followed by what the user changed.
+
+    This is how experts are chosen, unless evenly, and numbers of the wafer and its software.
 
     Args:
         text: Description of the machine.
         inputs: Inputs of the study. Changed numbers have keys such as ``wafer.NAME``.
     """
-    return ", ".join([text, *setting_texts(changed_numbers(inputs))])
+    routing = [f"experts chosen as in {printable(inputs['routing'])}"] if "routing" in inputs else []
+    return ", ".join([text, *routing, *setting_texts(changed_numbers(inputs))])
 
 
 def changed_numbers(inputs: Mapping[str, Any]) -> dict[str, Any]:

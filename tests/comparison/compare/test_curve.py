@@ -221,6 +221,12 @@ def test_number_of_gpus_without_room_for_a_user_is_left_out() -> None:
         curve(CompareRequest(base=replace_options(base, gpus=2), gpu=("h100",)), jobs=1)
 
 
+def test_gpus_serve_the_requested_choice_of_experts() -> None:
+    base = make_request(EstimateRequest, model="qwen3-30b-a3b", routing="zipf:1.2", gpus=1)
+    ((server,), _) = prepared_gpus(CompareRequest(base=base, gpu=("h200",)))
+    assert server.server.routing.name == "zipf:1.2"
+
+
 def test_best_gpu_rows_are_the_frontier_over_all_numbers_of_gpus_in_a_node() -> None:
     """The attention heads of the model can be divided over 1, 2 and 4 GPUs, and more GPUs are faster for one user."""
     placement = {"mesh": "8x8", "mapping": "region", "schedule": "baseline", "wafers": [1]}

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,6 +95,15 @@ def result(*combinations: CombinationResult, figures: tuple[PublishedResult, ...
 )
 def test_agreement_by_relation(relation: Any, predicted: float, agreement: str) -> None:
     assert agreement_of(published(relation=relation), predicted) == agreement
+
+
+@pytest.mark.parametrize(("draft_tokens", "text"), [(2, "head"), (0, "head: not faster, not used")])
+def test_drafts_that_are_not_faster_are_marked(draft_tokens: int, text: str) -> None:
+    one = combination("small", 8, 1100, drafts="head")
+    speculation: Any = SimpleNamespace(draft_tokens=draft_tokens)
+    assert one.prediction is not None
+    assert replace(one, prediction=replace(one.prediction, speculation=speculation)).drafts_text == text
+    assert replace(one, prediction=None).drafts_text == "head"
 
 
 SMALL, LARGE = combination("small", 8, 1100), combination("large", 70, 400)

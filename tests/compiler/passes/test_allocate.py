@@ -1,5 +1,6 @@
 """Tests of allocation: code first, then permanent buffers, then others, without overlaps in any step."""
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -16,6 +17,9 @@ from wse.compiler.state import State
 from wse.program.isa.instructions import KERNELS
 from wse.program.program import Buffer
 from wse.program.steps import StepKind
+from wse_mappings.mesh.placement import Rect
+
+WEIGHTS = Buffer(stage=0, name="w", use="weights", address=0, bytes=30_000, element="float32", live=())
 
 
 def allocated(state: State) -> State:
@@ -134,3 +138,11 @@ def test_largest_use_of_sram_is_reported(changes: dict[str, Any], largest_use: s
         allocate(state)
     assert refusal.value.largest_use == largest_use
     assert "every PE of stage 0 (layers 0 to 1, embedding, head; first: row 0, col 0) needs" in str(refusal.value)
+
+
+def test_overflow_on_a_transposed_mesh_is_reported_in_coordinates_of_the_wafer() -> None:
+    state = before("allocate", begin((3, 2), tiny_spec(ffn=4000), sram_bytes=24_000))
+    first_stage = replace(state.stages[0], rect=Rect(1, 0, 2, 1))
+    state = replace(state, choice=replace(state.choice, is_transposed=True), stages=(first_stage, *state.stages[1:]))
+    with pytest.raises(SramOverflow, match=r"on 1x2 PEs: .* first: row 0, col 1\)"):
+        raise SramOverflow(state, 0, 30_000, [WEIGHTS])

@@ -151,6 +151,28 @@ class Finalists:
             return finalist
         return min(finalist, variant, key=lambda compiled: cost(compiled.program))
 
+    def with_more_rewrites(self, finalist: Finalist, cost: Cost) -> Finalist:
+        """Return a compiled layout, or its variant with more of the rewrites if that is cheaper.
+
+        Rewrites are chosen by the cycles of a layer in decode, with default all-reduce trees. With
+        fitted trees, or in prefill, others may save cycles as well. Each of them is added in turn,
+        and kept if the whole request becomes cheaper.
+
+        Args:
+            finalist: The compiled layout.
+            cost: Function that returns the cost of a Program, such as its cycles.
+        """
+        for rewrite in self._rewrites:
+            used_names = {name for name, _ in finalist.rewrites.setup.rewrites}
+            if rewrite[0] in used_names:
+                continue
+            try:
+                variant = _compile(finalist.rewrites.with_rewrite(*rewrite), finalist.trial, self._fitted_names)
+            except DoesNotFit:
+                continue
+            finalist = min(finalist, variant, key=lambda compiled: cost(compiled.program))
+        return finalist
+
     def _duplicate_keys(self, trial: Trial) -> set[object]:
         """Return keys by which near-duplicates of compiled layouts are recognised and skipped.
 
@@ -204,8 +226,8 @@ class Finalists:
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
         """Compile the whole model on a layout, trying prefill matrix products until one fits.
 
-        If the products have not been timed, all are compiled, and the cost function decides between
-        them later.
+        If the search is for one user, or if the products have not been timed, all of them are
+        compiled, and the cost function decides between them later.
 
         Args:
             products: Trials of the layout, one per matrix product.
@@ -224,7 +246,7 @@ class Finalists:
                 self.failures.append(error)
                 continue
             first_compiled = first_compiled or trial
-            if not self._has_cost or trial.prompts is not None:
+            if not self._has_cost or (trial.prompts is not None and self._setup.many_users):
                 break
         return first_compiled
 

@@ -67,6 +67,16 @@ class UsefulRewrites(NamedTuple):
         )
         return settings == other_settings
 
+    def with_rewrite(self, name: str, setting: int) -> UsefulRewrites:
+        """Return a copy with one more rewrite, whose saved cycles are not known.
+
+        Verification passes use the rewrite as well, unless they have rewrites of their own.
+        """
+        return self._replace(
+            setup=replace(self.setup, rewrites=(*self.setup.rewrites, (name, setting))),
+            decode_trials=(*self.decode_trials, RewriteTrial(name=name, setting=setting, saved_cycles=None)),
+        )
+
 
 def useful_rewrites(setup: TrialSetup, rewrites: Rewrites, trial: Trial) -> UsefulRewrites:
     """Find the rewrites that save cycles on a layout.

@@ -237,6 +237,7 @@ def _cheapest_first(
         ranked_finalists = [(finalists[i], costs[i]) for i in sorted(range(len(costs)), key=costs.__getitem__)]
     cheapest = ranked_finalists[0][0]
     best = finalist_search.with_own_rewrites(cheapest, cost)
+    best = finalist_search.with_more_rewrites(best, cost)
     if best.attention_cols and best.saved_by_attention < MARGIN:
         best = with_cheaper_attention(best, fitted_later, cost)
     if best is not cheapest:

@@ -184,6 +184,7 @@ def _gpu_requests(request: CompareRequest) -> Iterator[EstimateRequest]:
         gpus=base.gpu_serving.gpus,
         stack=base.gpu_serving.stack,
         parallelism=base.gpu_serving.parallelism,
+        routing=base.serving.routing,
         economics=base.costs.economics,
     )
     for name in dict.fromkeys(map(str, request.gpu or ())):

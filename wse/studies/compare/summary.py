@@ -22,7 +22,8 @@ from wse.tracing.query.two_traces.compare import TracesResult
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 KEY: Final = {
-    "mapping": "auto tries all; for throughput: layout with the highest throughput, not the lowest latency",
+    "mapping": "auto tries all, on whole wafers and on parts of them; "
+    "for throughput: layout with the highest throughput, not the lowest latency",
     "tok/s/user": "decode speed with one request in flight, without prefill (1 / TPOT)",
     "users": "the fewest with the highest throughput; fit: fewer, because no more KV caches fit",
     "tok/s": "output tokens of all these users, including the time for prefill",

@@ -14,6 +14,7 @@ from wse.compiler.search.rewrite_search import verify_choice
 from wse.compiler.search.search import Breadth, Compilation, search
 from wse.errors import DoesNotFit, TooFewColours
 from wse.program.program import Program
+from wse.reports.terminal import plural
 from wse.studies.compile.request_time import request_cycles, timing_of
 from wse.studies.compile.room import with_most_room
 from wse.studies.compile.stored_search import search_key, store_search, stored_search
@@ -54,7 +55,8 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
         raise
     except DoesNotFit as error:
         candidates = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users_remedy)
-        changes = [_complete_remedy(r, p) for r in candidates]
+        all_tried = p.request.wafers is None and not p.options.listed
+        changes = [_complete_remedy(r, p, all_wafers=all_tried) for r in candidates]
         none_fits = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
         if p.meshes:  # another mesh or wafer may have fewer live PEs
             changes = [change for change in changes if not {"--mesh", "--wafers"} & {*change.split()}]
@@ -62,7 +64,6 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
         subject = "any of these" if len(changes) > 1 else "this"
         remedy = f"{subject} would make it fit: {', '.join(changes)}" if changes else none_fits
         max_wafers = p.options.wafers
-        all_tried = p.request.wafers is None and not p.options.listed
         more_wafers_text = f"; no number of wafers up to {max_wafers} can store it" if all_tried else ""
         raise DoesNotFit(f"{error}{more_wafers_text}; {remedy}") from error
 
@@ -125,7 +126,7 @@ def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation,
     return Fabric(program, p.wafer, p.software, p.meshes)
 
 
-def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
+def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement, *, all_wafers: bool) -> str:
     """Extend a suggested option change by other changes that it makes necessary.
 
     For example, a shorter context may also require fewer new tokens.
@@ -133,6 +134,8 @@ def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
     Args:
         remedy: Suggested change that makes the model fit, such as ``--context 4096``.
         prepared_placement: The checked request, whose current options may need changes.
+        all_wafers: Whether all possible numbers of wafers were tried. A larger mesh then makes the
+            model fit on the largest number.
 
     Returns:
         All changes as text.
@@ -142,4 +145,5 @@ def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement) -> str:
         return prepared_placement.request.shorter_context_remedy(
             int(value), max(prepared_placement.options.prompt_tokens)
         )
-    return remedy
+    wafers = prepared_placement.options.wafers
+    return f"{remedy} (then on {plural(wafers, 'wafer')})" if option == "--mesh" and all_wafers else remedy

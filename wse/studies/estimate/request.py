@@ -14,7 +14,14 @@ from wse.option import Option
 from wse.studies.options import known_names
 from wse.studies.options.option import OptionsOf
 from wse.studies.options.placement import PlacementRequest
-from wse.studies.options.serving import CostOptions, DraftModelOptions, GpuOptions, ServingOptions, WorkloadOptions
+from wse.studies.options.serving import (
+    LENGTH,
+    CostOptions,
+    DraftModelOptions,
+    GpuOptions,
+    ServingOptions,
+    WorkloadOptions,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +75,14 @@ class EstimateRequest(PlacementRequest):
         Args:
             context: The context in tokens.
             prompt_tokens: Number of prompt tokens. If the requested new tokens do not fit after the
-                prompt, the options also request fewer new tokens.
+                prompt, the options also request fewer new tokens. If a length that is not
+                requested becomes shorter, the text says so.
         """
         if self.workload.new_tokens is not None and prompt_tokens + self.workload.new_tokens > context:
             return f"--context {context} --new-tokens {context - prompt_tokens}"
-        return f"--context {context}"
+        prompt_len, new_tokens = self.workload.lengths(context)
+        is_shorter = prompt_len < prompt_tokens or (self.workload.new_tokens is None and new_tokens < LENGTH)
+        return f"--context {context}" + f" (then {prompt_len:,} + {new_tokens:,} tokens)" * is_shorter
 
     def fewer_users_remedy(self, users: int) -> str:
         """Return a phrase that suggests fewer users, such as ``--batch 4``, for error messages."""

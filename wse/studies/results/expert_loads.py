@@ -14,7 +14,7 @@ from wse.program.program import Program
 from wse.program.routing import EVEN
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, short_number
+from wse.reports.terminal import count, plural, short_number
 from wse.studies.options.basis import PreparedPlacement
 from wse.studies.results.phases import mean_token_cycles
 
@@ -95,7 +95,7 @@ def expert_loads_table(loads: Sequence[ExpertLoadsResult], batch: int) -> Table:
         number("cycles", "cycles", count),
     )
     note = (
-        f"means over layers, for {batch:,} tokens: experts that they select, tokens of the busiest expert, and (token, "
+        f"means over layers, for {plural(batch, 'token')}: selected experts, tokens of the busiest expert, and (token, "
         "expert) pairs of the busiest column of PEs; words to and from experts on the busiest link; "
         "mean cycles of a pass"
     )

@@ -188,6 +188,14 @@ class CombinationResult(Result):
         return printable(f"{self.model} as {self.dtype}{drafts} on {', '.join([self.machine_text, *chips, *other])}")
 
     @property
+    def drafts_text(self) -> str:
+        """Name of the drafts, and whether they are not used because they are not faster."""
+        speculation = None if self.prediction is None else self.prediction.speculation
+        if speculation is None or speculation.draft_tokens:
+            return self.drafts
+        return f"{self.drafts}: not faster, not used"
+
+    @property
     def machine_text(self) -> str:
         """Name of the machine with its serving stack, if it has one, such as ``eight H200 (trtllm)``."""
         return self.machine if self.stack is None else f"{self.machine} ({self.stack})"

@@ -32,7 +32,7 @@ _SUBJECT: Final = (
 _WORDS: Final = {CONSISTENT: "yes", NEAR: "nearly", RULED_OUT: "no"}
 _AGREEMENT: Final = Column(key="agreement", title="agrees", formatter=_WORDS.__getitem__)
 _DRAFTS: Final = (
-    Column(key="drafts", title="drafts", formatter=printable, wraps=True),
+    Column(key="drafts_text", title="drafts", formatter=printable, wraps=True),
     number("prediction.speculation.draft_tokens", "length", str, priority=4),
     number("prediction.speculation.gain", "gain", "{:.2f} x".format, priority=3),
 )
@@ -233,13 +233,13 @@ def _ruled_table(ruled_out: Sequence[CombinationResult], *, shows_all: bool) -> 
     """
     rows = [
         combination.to_dict()
-        | ({"drafts": None, "users": None} if combination.prediction is None else {})
+        | ({"users": None} if combination.prediction is None else {"drafts_text": combination.drafts_text})
         | {"by": _reasons(combination), "machine_text": combination.machine_text}
         for combination in ruled_out
     ]
     columns = (
         *_SUBJECT,
-        Column(key="drafts", title="drafts", formatter=printable, wraps=True, priority=1),
+        Column(key="drafts_text", title="drafts", formatter=printable, wraps=True, priority=1),
         number("users", "users", priority=2),
         Column(key="by", title="by", wraps=True, min_width=30),
     )

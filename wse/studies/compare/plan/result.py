@@ -234,7 +234,9 @@ class PlanResult(Result):
         definitions = dict(DEFINITIONS)
         if self.users is None and self.inputs["objective"] != LATENCY:
             definitions |= [CHOSEN_USERS]
-        limits_text = " among layouts within the limits, if there are any" if self.targets else ""
+        limits_text = (
+            " among layouts within the limits or, if there are none, the nearest to them" if self.targets else ""
+        )
         return [
             *[line for line in (KEEPS_WITH_LIMITS, ROOM, *definitions.items()) if line[0] in titles],
             *([(f"of {self.users:,}", FEWER_USERS)] if any(row.users < (self.users or 0) for row in self.rows) else []),

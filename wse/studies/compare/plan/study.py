@@ -50,6 +50,7 @@ from wse.studies.compare.targets import read_lengths
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
+from wse.studies.options.settings import replaced_numbers, with_settings
 from wse.studies.workers.engine_pool import Pool, engine_pool
 
 GAP_PARTS: Final = 8
@@ -279,10 +280,12 @@ def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]], wafers:
         "wafers": wafers,
         "users": base.serving.users,
         "replicas": request.replicas,
+        "routing": None if base.serving.routing == "even" else base.serving.routing,
         "objective": request.goal.objective,
         "link_bandwidth": request.link_gb_per_s,
         "link_latency": request.link_latency_us,
         "gpu": [str(gpu) for gpu in request.gpu or ()] or None,
         "lengths": [f"{prompt_len}/{new_tokens}" for prompt_len, new_tokens in lengths],
+        **replaced_numbers(with_settings(base)),
     }
     return {name: value for name, value in values.items() if value is not None}
