@@ -21,7 +21,7 @@ from wse.studies.results.sram import users_at
 
 
 def test_chosen_layout_is_nearly_fastest_and_no_version_of_it_is_roomier() -> None:
-    prepared = prepare_estimate(make_request(EstimateRequest, model="story", mesh="24x24"))
+    prepared = prepare_estimate(make_request(EstimateRequest, model="story", mesh="32x32", wafers=1))
     cycles, tokens = cache(partial(request_cycles, prepared)), prepared.tokens_per_user
     machine = prepared.spec, prepared.wafer, prepared.software, prepared.options
     found = search(*machine, cycles, timing_of(prepared), NARROW)
@@ -40,7 +40,7 @@ def test_chosen_layout_is_nearly_fastest_and_no_version_of_it_is_roomier() -> No
 
 
 def test_search_for_one_user_chooses_the_roomy_layout_and_others_do_not() -> None:
-    prepared = prepare_estimate(make_request(EstimateRequest, model="story", mesh="24x24"))
+    prepared = prepare_estimate(make_request(EstimateRequest, model="story", mesh="32x32", wafers=1))
     roomy, fastest = compile_fastest(prepared), compile_fastest(prepared, NARROW._replace(prefers_room=False))
     tokens = prepared.tokens_per_user
     assert users_at(roomy.program, tokens) > users_at(fastest.program, tokens)
