@@ -1,6 +1,7 @@
 """Tests of `serve_sim`: load and stability, prefill machines, drafts, arrival files, output files, replicas."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,14 @@ def test_overloaded_service_suggests_a_stable_rate_and_the_replicas_for_its_rate
 def test_overloaded_service_suggests_the_default_objective(objective: str) -> None:
     verdict = wse.serve_sim(**STORY | {"requests": 50}, load=1.5, objective=objective).verdict
     assert ("leave out `--objective latency`" in verdict) == (objective == "latency")
+
+
+def test_rate_that_needs_too_many_replicas_is_refused_with_a_rate_that_is_not() -> None:
+    with pytest.raises(BadInput, match="at most 10,000 are simulated") as refusal:
+        wse.serve_sim(**STORY, rate=1e9, replicas="auto")
+    rate = int(str(refusal.value).rpartition(" ")[2])
+    capacity = wse.serve_sim(**STORY).load.capacity_requests_per_s
+    assert math.ceil(rate / capacity / 0.9) == 10_000
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Final
 
+from wse.errors import BadInput
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.operating_point import operating_point
 from wse.serving.simulation.arrivals import CONSTANT
@@ -38,6 +40,10 @@ class Service:
 
     result: ServeResult
     outcome: SimulationOutcome | None
+
+
+MAX_REPLICAS: Final = 10_000
+"""Maximum number of replicas that are simulated because of a request rate."""
 
 
 def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
@@ -190,6 +196,9 @@ def _replicas(machines: ServiceMachines, capacity: float) -> int:
     Args:
         machines: The machines.
         capacity: Requests per second that one replica can serve.
+
+    Raises:
+        BadInput: More than `MAX_REPLICAS` would be necessary.
     """
     prepared_serve, decode = machines.prepared, machines.decode
     request = prepared_serve.request
@@ -199,7 +208,14 @@ def _replicas(machines: ServiceMachines, capacity: float) -> int:
     if users is not None:
         for_all = decode.replicas or math.ceil(users / decode.result.kv_capacity_users)
         return min(for_all, _stable_replicas(users / think_s, capacity)) if think_s else for_all
-    return _stable_replicas(request.traffic.rate or prepared_serve.workload.rate_per_s, capacity)
+    rate = request.traffic.rate or prepared_serve.workload.rate_per_s
+    replicas = _stable_replicas(rate, capacity)
+    if replicas > MAX_REPLICAS:
+        raise BadInput(
+            f"{replicas:,} replicas are necessary for {rate:,g} requests per second, and at most {MAX_REPLICAS:,} are "
+            f"simulated: give a --rate of at most {math.floor(MAX_REPLICAS * STABLE_LOAD * capacity)}"
+        )
+    return replicas
 
 
 def _stable_replicas(rate: float, capacity: float) -> int:
