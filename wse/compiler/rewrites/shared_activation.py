@@ -22,7 +22,7 @@ from typing import Final
 from wse.compiler.lowering.phase.block_steps import BlockSteps, Operand
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
-from wse.compiler.rewrites.shares import combine_shares
+from wse.compiler.rewrites.shares import combine_shares, sharers_on
 from wse.compiler.rewrites.steps import (
     NO_PAIRS,
     address,
@@ -53,12 +53,14 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     Args:
         c: Context of the phase being lowered.
         block_steps: The steps of the block, modified in place.
-        setting: Minimum number of neighbouring rows that divide the features.
+        setting: Minimum number of neighbouring rows that divide the features; fewer divide them if
+            a column is shorter (`sharers_on`).
     """
     rows = c.cut.rows
-    groups = rows // setting  # 1
-    if groups == 0:
+    sharers = sharers_on(rows, setting)
+    if not sharers:
         return
+    groups = rows // sharers  # 1
     for step in [step for step in block_steps.steps if runs(step, "activate") and step.loop < 0]:
         index = block_steps.steps.index(step)
         line = _last_line(block_steps.steps[:index], address(step, "x").buffer)
@@ -66,7 +68,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
             scales = _scales_for(block_steps.steps, index)
             if scales:
                 block_steps.steps[index - 1] = _partial_scaling(c, block_steps.steps[index - 1], step, groups)
-            has_few_features = not scales and count(step, "n") < setting and count(step, "M") > 0
+            has_few_features = not scales and count(step, "n") < sharers and count(step, "M") > 0
             shared_tokens = count(step, "M") if has_few_features else 1
             block_steps.steps[index : index + 1] = _divided_steps(c, step, groups, line, shared_tokens)
 

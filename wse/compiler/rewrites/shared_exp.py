@@ -19,7 +19,7 @@ from typing import Final
 from wse.compiler.lowering.phase.block_steps import BlockSteps, Operand
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.rewrites.rewrite import Rewrite
-from wse.compiler.rewrites.shares import combine_shares
+from wse.compiler.rewrites.shares import combine_shares, sharers_on
 from wse.compiler.rewrites.steps import address, compute_step, kernel_of, number, runs, touches
 from wse.compiler.symbolic import SymAddress, SymNumber, SymStep
 from wse.program.steps import ROWS
@@ -37,18 +37,20 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     Args:
         c: Context of the phase being lowered.
         block_steps: The steps of the block, modified in place.
-        setting: Minimum number of neighbouring columns that divide the exponentials.
+        setting: Minimum number of neighbouring columns that divide the exponentials; fewer divide
+            them if a head group is narrower (`sharers_on`).
     """
     segments, (first, cols) = c.cut.heads.segments, c.cut.attention
     even_segments_of_columns = [(first + start, width) for start, width in balanced_segments(cols, len(segments))]
-    if list(segments) != even_segments_of_columns or min(count for _, count in segments) < setting:
+    sharers = sharers_on(min(count for _, count in segments), setting)
+    if list(segments) != even_segments_of_columns or not sharers:
         return
     for step in [step for step in block_steps.steps if runs(step, "attention_exp")]:
         index = block_steps.steps.index(step)
         use = _first_use(block_steps.steps, index)
         if use is not None:
             block_steps.steps[use:use] = [_sums(step, block_steps.steps[use])]
-            block_steps.steps[index : index + 1] = _divided_steps(c, step, setting)
+            block_steps.steps[index : index + 1] = _divided_steps(c, step, sharers)
 
 
 def _first_use(steps: Sequence[SymStep], exp: int) -> int | None:

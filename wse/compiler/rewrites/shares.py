@@ -7,12 +7,31 @@ neighbours adds them up, which is exact.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.rewrites.steps import NO_PAIRS, line_step
 from wse.compiler.symbolic import SymAddress, SymNumber, SymStep
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.schedule import Arrival
+
+MIN_SHARERS: Final = 4
+"""Smallest number of PEs among which a computation is divided."""
+
+
+def sharers_on(width: int, setting: int) -> int:
+    """Return the number of neighbouring PEs that divide a computation on a line.
+
+    Args:
+        width: Number of PEs that compute the same results.
+        setting: The desired number, a power of two. It is halved until it is at most ``width``.
+
+    Returns:
+        The number, or 0 if it would be less than `MIN_SHARERS`.
+    """
+    while setting > width:
+        setting //= 2
+    return setting if setting >= MIN_SHARERS else 0
 
 
 def combine_shares(

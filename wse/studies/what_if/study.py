@@ -27,7 +27,7 @@ from wse.studies.what_if.result import WhatIfResult, WhatIfRow
 from wse.studies.workers.engine_pool import each_output, engine_pool
 
 AS_IT_IS = "as it is"
-COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_per_million_tokens")
+COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_per_million_tokens", "max_users")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
