@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce, cross_wafers
 from wse.compiler.symbolic import SymBuffer
-from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import FROM_CHOSEN, TO_CHOSEN
 from wse.program.transfers.stage_streams import StageTransfer
@@ -83,7 +82,7 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
                 multicast_over_wafers,
                 elements,
                 (width - 1, 0),
-                (payload if is_vectors else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
+                (payload if is_vectors else elements) * c.options.element_bytes(buffer.view),
                 only_row=None if is_vectors else 0,
                 latencies=int(is_vectors),  # one latency for the three transfers, which follow each other
                 by_choice=TO_CHOSEN if is_vectors else 0,
@@ -114,7 +113,7 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
         all_reduce(c, ROWS, out, elements, over_rows=c.tokens * c.spec.hidden_size)
         return
     wafer, own_cols, result = c.plans[home].wafer, c.cut.cols, c.temp(out.name, elements, out.view)
-    payload = c.tokens * c.spec.hidden_size * ELEMENT_BYTES[c.options.element_type(out.view)]
+    payload = c.tokens * c.spec.hidden_size * c.options.element_bytes(out.view)
     with at_experts(c):
         cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
         segments, groups = tuple((index * width, width) for index in range(wafers)), c.groups(width)

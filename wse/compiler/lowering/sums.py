@@ -13,7 +13,7 @@ from wse.compiler.lowering.phase.block_steps import Operand
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.errors import BadInput
-from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
+from wse.number_formats import WORD_BYTES
 from wse.program.line_patterns import cached_pattern
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import BetweenWafers
@@ -101,7 +101,7 @@ def _named_pattern(
     """
     view = buffer.view if isinstance(buffer, SymBuffer) else buffer.buffer.view
     fixed = elements if isinstance(elements, int) else elements.fixed
-    words = max(1, ceil_div(fixed * ELEMENT_BYTES[c.options.element_type(view)], WORD_BYTES))
+    words = max(1, ceil_div(fixed * c.options.element_bytes(view), WORD_BYTES))
     make = cached_pattern(c.options.all_reduce).for_words(words, 2 * c.wafer.ramp_cycles + 1)
     try:
         return c.patterns.get(all_reduce_on_segments, make, length, lines, arrival, **segment_options)
@@ -196,7 +196,7 @@ def all_reduce_of_wafers(
     c.builder.line(reduce_, ROWS, at, elements, only_row=only_row)
     # 2. Combine between wafers.
     combined_buffer = c.temp(f"of_all_wafers_{view}", at.buffer.elements, view, "buffers")
-    element_bytes = ELEMENT_BYTES[c.options.element_type(view)]
+    element_bytes = c.options.element_bytes(view)
     rounds, part, payload = 1, elements, _times(unpadded_elements, element_bytes)
     if arrival == Arrival.ADD and teams == 1 and isinstance(unpadded_elements, int) and isinstance(elements, int):
         one_round = (1, elements, unpadded_elements * element_bytes)
@@ -242,7 +242,7 @@ def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: in
         place: Column of the PE on its wafer.
         row: Row of the PE.
     """
-    payload = elements * ELEMENT_BYTES[c.options.element_type(at.buffer.view)]
+    payload = elements * c.options.element_bytes(at.buffer.view)
     pattern = c.patterns.get(wafer_multicast, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
     cross_wafers(c, at, pattern, elements, (place, place), payload, only_row=row)
 
