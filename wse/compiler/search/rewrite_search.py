@@ -62,10 +62,8 @@ class UsefulRewrites(NamedTuple):
 
     def has_same_settings(self, other: UsefulRewrites) -> bool:
         """Return whether these are the same rewrites, with the same settings, as those of another layout."""
-        settings, other_settings = (
-            (rewrites.setup.rewrites, rewrites.setup.verify_rewrites) for rewrites in (self, other)
-        )
-        return settings == other_settings
+        setup, other_setup = self.setup, other.setup
+        return (setup.rewrites, setup.verify_rewrites) == (other_setup.rewrites, other_setup.verify_rewrites)
 
     def with_rewrite(self, name: str, setting: int) -> UsefulRewrites:
         """Return a copy with one more rewrite, whose saved cycles are not known.
@@ -187,11 +185,8 @@ def _try_verify_rewrites(
         setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced
     )
     setup_with_rewrites = replace(setup, verify_rewrites=settings_of(used_rewrites), timing=None)
-    return (
-        used_rewrites
-        if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options)
-        else None
-    )
+    verify_trial = try_layout(setup_with_rewrites, trial.layout, trial.prefill)
+    return used_rewrites if verify_trial.may_be_compiled(setup.options) else None
 
 
 def verify_choice(

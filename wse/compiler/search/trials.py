@@ -100,7 +100,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     """
     # 1. One prompt token at a time.
     trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
-    reduced = setup.reduced_model(layout, prefill, 1)
+    reduced = setup.reduced_model(layout, prefill)
     if not setup.allows(known_bytes := setup.misfits.needed_bytes(reduced)):
         return replace(trial, needed_bytes=known_bytes)
     try:

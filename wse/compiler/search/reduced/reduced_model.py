@@ -94,7 +94,7 @@ class ReducedModel:
                 are available.
         """
         lowered = self.compile_until("lower_ops")
-        further_bytes = lowered._further_bytes(lowered.state)
+        further_bytes = lowered._further_bytes()
         return replace(self, state=replace(lowered.state, further_bytes=further_bytes)).compile_until("allocate")
 
     def program(self) -> Program:
@@ -151,9 +151,9 @@ class ReducedModel:
                 sizes[buffer.use][buffer.stage] += layers * size
         return list(zip(sizes["kv"], sizes["state"], strict=True))
 
-    def _further_bytes(self, state: State) -> tuple[int, ...]:
+    def _further_bytes(self) -> tuple[int, ...]:
         """Return, for each stage, the bytes per PE of its layers that are not in the reduced model."""
-        bytes_by_stage = [0] * len(state.plans)
+        state, bytes_by_stage = self.state, [0] * len(self.state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
             if layer is not None and buffer.permanent:
