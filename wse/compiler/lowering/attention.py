@@ -55,7 +55,11 @@ def qkv(c: Context, op: Op) -> None:
     project(c, c.normed_hidden, op.weights, widths, projected, d, bias=c.spec.qkv_bias)
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
     v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
-    rotary, queries_and_keys, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
+    rotary, queries_and_keys, b = (
+        c.cut.heads.rotated > 0 and c.spec.layers[op.layer].rotary,
+        [(q, H), (k, Hk)],
+        c.builder,
+    )
     is_plain = not c.spec.attention_gate and not c.spec.keys_as_values
     rotates_first = rotary and not c.spec.has_head_gains and is_plain
     # 2. Split into heads, and rotate.
@@ -104,7 +108,7 @@ def _widths(c: Context) -> tuple[int, ...]:
 def rotation(c: Context, layer: int) -> dict[str, Any]:
     """Return the operands that kernels need to rotate a head's features (rotary embedding).
 
-    The kernels rotate the first ``c.rotated_size`` features of each head on a column.
+    The kernels rotate the first ``c.cut.heads.rotated`` features of each head on a column.
 
     Args:
         c: Context of the phase being lowered.
@@ -116,7 +120,7 @@ def rotation(c: Context, layer: int) -> dict[str, Any]:
     rope = c.spec.rope_of(c.spec.layers[layer])
     assert rope is not None
     multiplier_pico = round(PICO * rope.multiplier)
-    numbers = {"R": c.rotated_size, "multiplier_pico": multiplier_pico, "turned": 0}
+    numbers = {"R": c.cut.heads.rotated, "multiplier_pico": multiplier_pico, "turned": 0}
     return {"frequency": c.tile(frequencies_name(c.spec, c.spec.layers[layer])), **numbers}
 
 

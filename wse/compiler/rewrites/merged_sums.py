@@ -81,14 +81,11 @@ def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
     """
     sums, values = address(steps[first], "source").buffer, address(steps[second], "source").buffer
     sums_live, values_live = live_range(steps, sums, first), live_range(steps, values, second)
-    if (
-        sums_live is None
-        or values_live is None
-        or count(steps[second], "elements") <= 0
-        or values_live.start <= sums_live.start
-    ):
+    if sums_live is None or values_live is None or values_live.start <= sums_live.start:
         return False
-    if any(touches(step, values) for step in steps[sums_live.start : values_live.start]):
+    if count(steps[second], "elements") <= 0 or any(
+        touches(step, values) for step in steps[sums_live.start : values_live.start]
+    ):
         return False
     steps[second] = merged_line(c, steps, steps[second], values_live, steps[first], sums_live)  # 2, 3
     del steps[first]
