@@ -16,7 +16,6 @@ If a region spans several wafers, the outputs are added up as before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lowering.phase.block_steps import BlockSteps
@@ -64,7 +63,7 @@ def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
     """
     is_separate, start, elements = step.loop < 0 and step.overlap < 0 and in_place(step), address(step, "source"), 0
     for place in places:
-        is_separate = is_separate and address(place, "out") == replace(start, offset=start.offset + elements)
+        is_separate = is_separate and address(place, "out") == start.plus(elements)
         elements += count(place, "E")
     return is_separate and step.axis == ROWS and count(step, "elements") == elements
 

@@ -84,7 +84,7 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     }
     savings = {size: saving for size, saving in timed_sizes.items() if sum(saving.cycles.values()) > 0}
     # 2. Choose the sizes to fit.
-    costs = TreeCosts(reduced, savings, setup.software.route_rewrite_cycles)
+    costs = TreeCosts(reduced, savings)
     fitted_sizes = _useful_sizes(costs, _runs(setup, timing, reduced, choice))
     if not fitted_sizes:
         return FittedTrees(choice, {})
