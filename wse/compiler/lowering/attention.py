@@ -55,11 +55,8 @@ def qkv(c: Context, op: Op) -> None:
     project(c, c.normed_hidden, op.weights, widths, projected, d, bias=c.spec.qkv_bias)
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
     v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
-    rotary, queries_and_keys, b = (
-        c.cut.heads.rotated > 0 and c.spec.layers[op.layer].rotary,
-        [(q, H), (k, Hk)],
-        c.builder,
-    )
+    rotary = c.cut.heads.rotated > 0 and c.spec.layers[op.layer].rotary
+    queries_and_keys, b = [(q, H), (k, Hk)], c.builder
     is_plain = not c.spec.attention_gate and not c.spec.keys_as_values
     rotates_first = rotary and not c.spec.has_head_gains and is_plain
     # 2. Split into heads, and rotate.
