@@ -213,21 +213,10 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
     H, Hk, queries_per_kv, F = c.heads
     M, row = c.tokens, SymNumber(per_slot=H)
     q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
-    sizes: dict[str, Any] = {
-        "Hk": Hk,
-        "queries_per_kv": queries_per_kv,
-        "F": F,
-        "T": SymNumber(per_slot=1),
-        "capacity": capacity,
-    }
+    sizes = {"Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "capacity": capacity, "add": 0}
     with over_users(c) as user:
-        operands: dict[str, Any] = {
-            "q": user.at(q, H * F),
-            "k": caches[0],
-            "out": user.at(scores, row),
-            "M": user.tokens,
-        }
-        c.builder.compute("attention_scores", add=0, **operands, **sizes)
+        operands: dict[str, Any] = {"q": user.at(q, H * F), "k": caches[0], "out": user.at(scores, row)}
+        c.builder.compute("attention_scores", M=user.tokens, T=SymNumber(per_slot=1), **operands, **sizes)
     attend(c, op, scores, caches[1], F, capacity)
 
 

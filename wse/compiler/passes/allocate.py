@@ -90,10 +90,8 @@ def allocate(state: State) -> State:
         # 4. The end of the stage.
         top = max([top, *(address + needs[buffer].size for buffer, address in temporary_addresses.items())])
         if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
-            fullest_stage = max(stages, key=lambda s: s.sram_top_byte) if shares_pes else None
-            fullest_stage_buffers = [
-                b for b in all_buffers if fullest_stage is not None and b.stage == stages.index(fullest_stage)
-            ]
+            fullest_stage = max(range(index), key=lambda i: stages[i].sram_top_byte) if shares_pes else -1
+            fullest_stage_buffers = [b for b in all_buffers if b.stage == fullest_stage]
             raise SramOverflow(state, index, top, fullest_stage_buffers + placed_buffers)
         stages.append(replace(stage, sram_base_byte=base, sram_top_byte=top))
         all_buffers += placed_buffers
