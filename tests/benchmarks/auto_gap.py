@@ -114,7 +114,7 @@ class Comparison:
             limit = (1 + CLOSE) * min((trial.request_cycles for trial in trials), default=math.inf)
             products = self.setup.products(layout)
             try:
-                if products and self.setup.allows(self.setup.reduced_model(layout, products[-1], 1).min_bytes()):
+                if products and self.setup.allows(self.setup.reduced_model(layout, products[-1]).min_bytes()):
                     trials += try_products(self.setup, layout, products, limit)
             except (BadMesh, DoesNotFit):
                 continue

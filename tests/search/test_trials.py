@@ -73,8 +73,6 @@ def test_cycles_between_requests_are_those_of_the_request_or_of_the_slowest_stag
 
 def test_search_tries_equal_regions_once() -> None:
     trials = explore(SETUP)
-    keys = [
-        SETUP.reduced_model(trial.layout, trial.prefill, 1).place_key for trial in trials if not trial.layout.groups
-    ]
+    keys = [SETUP.reduced_model(trial.layout, trial.prefill).place_key for trial in trials if not trial.layout.groups]
     assert len(keys) > 3
     assert len({*keys}) == len(keys)

@@ -101,6 +101,17 @@ class Choice:
         )
         return replace(self, rewrites=rewrites or (), verify_rewrites=verify_rewrites)
 
+    def with_rewrite(self, rewrite: str, setting: int = 1) -> Choice:
+        """Return a copy that uses a rewrite in all phases, replacing its setting if it is used already.
+
+        Args:
+            rewrite: Name of the rewrite, which is listed after all other rewrites.
+            setting: Setting of the rewrite.
+        """
+        choice, new_rewrite = self.without_rewrite(rewrite), ((rewrite, setting),)
+        verify_rewrites = None if choice.verify_rewrites is None else choice.verify_rewrites + new_rewrite
+        return replace(choice, rewrites=choice.rewrites + new_rewrite, verify_rewrites=verify_rewrites)
+
     def uses(self, rewrite: str) -> bool:
         """Return whether a rewrite is used in any phase (prefill, decode or verification passes).
 

@@ -17,7 +17,6 @@ from wse.compiler.passes.tiling.dimensions import EXPERTS, FFN, HIDDEN_IN, SHARE
 from wse.compiler.score_bytes import fullest_head_places
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, layer_user_bytes, tensor_bytes
-from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.cuts.expert_groups import columns_of_expert, experts_of_column
 from wse_mappings.cuts.layer_parts import LayerRange, Parts, unit_bytes
 from wse_mappings.cuts.widths import ColumnBytes
@@ -192,7 +191,7 @@ def block_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
         column.
     """
     features = 0 if all(layer.experts for layer in spec.layers) else spec.ffn_size
-    return options.cache.of(_block_bytes, 16)(features, (1 + spec.gated) * ELEMENT_BYTES[options.element_type("acc")])
+    return options.cache.of(_block_bytes, 16)(features, (1 + spec.gated) * options.element_bytes("acc"))
 
 
 def _block_bytes(features: int, size: int) -> ColumnBytes:

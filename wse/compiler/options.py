@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
-from wse.number_formats import CODINGS, DTYPES
+from wse.number_formats import CODINGS, DTYPES, ELEMENT_BYTES
 from wse.program.routing import EVEN, RoutingDistribution
 from wse_mappings.cuts.expert_groups import DISTRIBUTED
 from wse_mappings.patterns.k_tree import FEWEST_RELAYS
@@ -176,6 +176,10 @@ class Options:
             view: One of `wse.program.isa.operands.VIEWS`.
         """
         return {"acc": self.accumulate, "f32": "float32", "raw": "uint8"}.get(view, self.activation_type)
+
+    def element_bytes(self, view: str) -> int:
+        """Return the number of bytes per element of a view (`element_type`)."""
+        return ELEMENT_BYTES[self.element_type(view)]
 
     @property
     def planned_cache_tokens(self) -> int:

@@ -7,7 +7,6 @@ from functools import cache
 
 from wse.compiler.options import Options
 from wse.models.spec import ModelSpec
-from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.cuts.head_groups import head_places
 from wse_mappings.cuts.widths import ColumnBytes
 
@@ -25,9 +24,7 @@ def score_bytes(spec: ModelSpec, options: Options) -> ColumnBytes:
     Returns:
         A function from the number of columns of a region to the bytes on its fullest column.
     """
-    return options.cache.of(_score_bytes, 16)(
-        replace(spec, layers=()), options.context * ELEMENT_BYTES[options.element_type("acc")]
-    )
+    return options.cache.of(_score_bytes, 16)(replace(spec, layers=()), options.context * options.element_bytes("acc"))
 
 
 def _score_bytes(spec: ModelSpec, entry_bytes: int) -> ColumnBytes:

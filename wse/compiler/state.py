@@ -94,11 +94,6 @@ class RegionCut:
         """Number of hidden features per PE, including padding."""
         return int(self.hidden.shape[1])
 
-    @property
-    def ffn_per_pe(self) -> int:
-        """Number of features per PE of a dense feed-forward block, including padding."""
-        return int(self.ffn.shape[1])
-
     def router_copies(self, outputs: int, max_outputs: int) -> int:
         """Return the number of column segments that each compute all outputs of an expert router.
 

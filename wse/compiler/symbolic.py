@@ -62,6 +62,10 @@ class SymAddress:
     per_slot_round: int = 0
     odd_round_buffer: SymBuffer | None = None
 
+    def plus(self, elements: int) -> SymAddress:
+        """Return the address of the element that is ``elements`` elements after this one."""
+        return replace(self, offset=self.offset + elements)
+
     def moved_to(self, buffer: SymBuffer, elements: int) -> SymAddress:
         """Return the address of the same element if its buffer becomes a part of another buffer.
 

@@ -55,7 +55,8 @@ def qkv(c: Context, op: Op) -> None:
     project(c, c.normed_hidden, op.weights, widths, projected, d, bias=c.spec.qkv_bias)
     q, k = c.temp("q", M * H * F, "act"), c.temp("k_new", M * Hk * F, "act")
     v, sizes = c.temp("v_new", M * Hk * F, "act"), {"Hq": H, "Hk": Hk, "F": F}
-    rotary, queries_and_keys, b = c.rotated_size > 0 and c.spec.layers[op.layer].rotary, [(q, H), (k, Hk)], c.builder
+    rotary = c.cut.heads.rotated > 0 and c.spec.layers[op.layer].rotary
+    queries_and_keys, b = [(q, H), (k, Hk)], c.builder
     is_plain = not c.spec.attention_gate and not c.spec.keys_as_values
     rotates_first = rotary and not c.spec.has_head_gains and is_plain
     # 2. Split into heads, and rotate.
@@ -104,7 +105,7 @@ def _widths(c: Context) -> tuple[int, ...]:
 def rotation(c: Context, layer: int) -> dict[str, Any]:
     """Return the operands that kernels need to rotate a head's features (rotary embedding).
 
-    The kernels rotate the first ``c.rotated_size`` features of each head on a column.
+    The kernels rotate the first ``c.cut.heads.rotated`` features of each head on a column.
 
     Args:
         c: Context of the phase being lowered.
@@ -116,7 +117,7 @@ def rotation(c: Context, layer: int) -> dict[str, Any]:
     rope = c.spec.rope_of(c.spec.layers[layer])
     assert rope is not None
     multiplier_pico = round(PICO * rope.multiplier)
-    numbers = {"R": c.rotated_size, "multiplier_pico": multiplier_pico, "turned": 0}
+    numbers = {"R": c.cut.heads.rotated, "multiplier_pico": multiplier_pico, "turned": 0}
     return {"frequency": c.tile(frequencies_name(c.spec, c.spec.layers[layer])), **numbers}
 
 
@@ -212,21 +213,10 @@ def _attend_replicated(c: Context, op: Op, caches: list[SymAddress], capacity: i
     H, Hk, queries_per_kv, F = c.heads
     M, row = c.tokens, SymNumber(per_slot=H)
     q, scores = c.temp("q", M * H * F, "act"), c.temp("scores", M * H * capacity, "acc")
-    sizes: dict[str, Any] = {
-        "Hk": Hk,
-        "queries_per_kv": queries_per_kv,
-        "F": F,
-        "T": SymNumber(per_slot=1),
-        "capacity": capacity,
-    }
+    sizes = {"Hk": Hk, "queries_per_kv": queries_per_kv, "F": F, "capacity": capacity, "add": 0}
     with over_users(c) as user:
-        operands: dict[str, Any] = {
-            "q": user.at(q, H * F),
-            "k": caches[0],
-            "out": user.at(scores, row),
-            "M": user.tokens,
-        }
-        c.builder.compute("attention_scores", add=0, **operands, **sizes)
+        operands: dict[str, Any] = {"q": user.at(q, H * F), "k": caches[0], "out": user.at(scores, row)}
+        c.builder.compute("attention_scores", M=user.tokens, T=SymNumber(per_slot=1), **operands, **sizes)
     attend(c, op, scores, caches[1], F, capacity)
 
 

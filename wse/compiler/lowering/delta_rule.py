@@ -10,7 +10,6 @@ chunk is processed block by block, because every block reads the state after the
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from wse.compiler.lowering.feed_forward import apply_gate
@@ -252,7 +251,7 @@ def _multiply(c: Context, op: Op, block: _Block) -> None:
     c.builder.compute(
         "convolve_slices",
         new_keys=block.new_keys,
-        new_values=replace(block.projected, offset=block.projected.offset + 2 * s.Hk * s.F),
+        new_values=block.projected.plus(2 * s.Hk * s.F),
         key_taps=c.tile("+".join(key_taps)),
         value_taps=c.tile(value_taps),
         inputs=c.cache(f"layers.{op.layer}.convolution_inputs", (linear.taps - 1) * channels, use="state"),
@@ -278,8 +277,8 @@ def _update(c: Context, op: Op, block: _Block) -> None:
     assert linear is not None
     c.builder.compute(
         "delta_update",
-        inputs=replace(block.projected, offset=block.projected.offset + s.stride - 2 * s.Hk * s.G),
-        gates=replace(block.projected, offset=block.projected.offset + 2 * s.Hk * s.F + s.values),
+        inputs=block.projected.plus(s.stride - 2 * s.Hk * s.G),
+        gates=block.projected.plus(2 * s.Hk * s.F + s.values),
         decay=c.tile(f"{layer}delta.log_rate+{layer}delta.decay_bias"),
         keys=block.keys,
         sums=block.sums,

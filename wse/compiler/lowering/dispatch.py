@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.sums import all_reduce, cross_wafers
 from wse.compiler.symbolic import SymBuffer
-from wse.number_formats import ELEMENT_BYTES
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import FROM_CHOSEN, TO_CHOSEN
 from wse.program.transfers.stage_streams import StageTransfer
@@ -67,34 +66,35 @@ def dispatch(c: Context, vectors: SymBuffer, choice: tuple[SymBuffer, SymBuffer]
     """
     if expert_stage(c) is None:
         return
+    assert c.spec.experts is not None
     wafer, payload = c.plans[c.builder.stage].wafer, c.tokens * c.spec.hidden_size
-    sources = [(buffer, _elements(c, buffer, vectors)) for buffer in (*choice, vectors)]
-    targets = [_expert_copy(c, buffer, elements) for buffer, elements in sources]  # 1
+    sources = [(buffer, c.tokens * c.spec.experts.active) for buffer in choice]
+    sources.append((vectors, c.tokens * c.cut.hidden_per_pe))
+    targets = [(_expert_copy(c, buffer, elements), elements) for buffer, elements in sources]  # 1
     with at_experts(c):
         cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
         multicast_over_wafers = c.patterns.get(wafer_multicast, cols, rows, wafers, wafer, width - 1, 0)
         multicast_along_rows = c.patterns.get(multicast, cols, rows, 0, wafers)
         multicast_along_columns = c.patterns.get(multicast, rows, cols, 0)
-        for buffer, (_, elements) in zip(targets, sources, strict=True):  # 2
-            is_vectors = buffer is targets[-1]
+        for buffer, elements in targets:  # 2
+            is_vectors = buffer is targets[-1][0]
             cross_wafers(
                 c,
                 buffer,
                 multicast_over_wafers,
                 elements,
                 (width - 1, 0),
-                (payload if is_vectors else elements) * ELEMENT_BYTES[c.options.element_type(buffer.view)],
+                (payload if is_vectors else elements) * c.options.element_bytes(buffer.view),
                 only_row=None if is_vectors else 0,
                 latencies=int(is_vectors),  # one latency for the three transfers, which follow each other
                 by_choice=TO_CHOSEN if is_vectors else 0,
             )
         with c.builder.loop(1), c.builder.overlap():  # 3; overlap groups must be inside a loop
-            for buffer, (_, elements) in zip(targets, sources, strict=True):
-                c.builder.line(
-                    multicast_along_rows, ROWS, buffer, elements, only_row=None if buffer is targets[-1] else 0
-                )
+            for buffer, elements in targets:
+                only_row = None if buffer is targets[-1][0] else 0
+                c.builder.line(multicast_along_rows, ROWS, buffer, elements, only_row=only_row)
         with c.builder.loop(1), c.builder.overlap():  # 4
-            for buffer, (_, elements) in list(zip(targets, sources, strict=True))[:-1]:
+            for buffer, elements in targets[:-1]:
                 c.builder.line(multicast_along_columns, COLUMNS, buffer, elements)
 
 
@@ -114,7 +114,7 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
         all_reduce(c, ROWS, out, elements, over_rows=c.tokens * c.spec.hidden_size)
         return
     wafer, own_cols, result = c.plans[home].wafer, c.cut.cols, c.temp(out.name, elements, out.view)
-    payload = c.tokens * c.spec.hidden_size * ELEMENT_BYTES[c.options.element_type(out.view)]
+    payload = c.tokens * c.spec.hidden_size * c.options.element_bytes(out.view)
     with at_experts(c):
         cols, rows, wafers, width = c.cut.cols, c.cut.rows, c.cut.span, c.cut.cols_of_wafer
         segments, groups = tuple((index * width, width) for index in range(wafers)), c.groups(width)
@@ -126,22 +126,6 @@ def combine(c: Context, out: SymBuffer, elements: int) -> None:
         cross_wafers(c, out, wafer_sum, elements, (place, place), payload, by_choice=FROM_CHOSEN, target=total)
         _copy(c, total, result, elements, home, wafer * width + place, place, cols=1)
     c.builder.line(c.patterns.get(multicast, own_cols, c.cut.rows, place), ROWS, result, elements)
-
-
-def _elements(c: Context, buffer: SymBuffer, vectors: SymBuffer) -> int:
-    """Return how many elements of a buffer each PE sends to the expert stage.
-
-    The expert stage stores the experts of all layers. A buffer with the ids or weights of selected
-    experts has one element per token and selected expert.
-
-    Args:
-        c: Context of the phase being lowered.
-        buffer: Buffer with hidden vectors, or with the ids or weights of the selected experts.
-        vectors: The buffer of hidden vectors. If ``buffer`` is another buffer, it contains ids or
-            weights.
-    """
-    assert c.spec.experts is not None
-    return c.tokens * (c.cut.hidden_per_pe if buffer is vectors else c.spec.experts.active)
 
 
 def _expert_copy(c: Context, buffer: SymBuffer, elements: int) -> SymBuffer:

@@ -96,7 +96,7 @@ def receive_ids(
     b = c.builder
     b.transfer(stream, ids, target=ids, elements=elements, wafer=c.plans[b.stage].wafer, bytes=payload_bytes)
     if c.cut.span > 1:
-        to_all_wafers(c, ids, elements, 0, 0)
+        to_all_wafers(c, ids, elements)
     multicast_along_rows(c, ids, elements, only_first_row=True)
     b.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, 0), COLUMNS, ids, elements)
 

@@ -45,35 +45,22 @@ def _gate_up_products(c: Context, op: Op) -> None:
     3. Apply the activation function.
     """
     spec, cut = _mixture(c)
-    M, d, F, per_col, b = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col, c.builder
+    d, F, per_col = c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
     ids, weights = choice_buffers(c, spec)
     P = _max_pairs(c)
-    pairs = _pairs(c)
-    segment_count = cut.segment_count
-    b.compute(  # 1
-        "expert_pairs",
-        ids=ids,
-        weights=weights,
-        pairs=pairs,
-        M=M,
-        A=spec.active,
-        P=_times_pairs(c),
-        experts=spec.count,
-        groups=len(cut.segments) // segment_count,
-        columns=c.cut.cols,
-        segments=segment_count,
-    )
+    operands = _pair_operands(c)
+    sizes = {"A": spec.active, "experts": spec.count}
+    c.builder.compute("expert_pairs", ids=ids, weights=weights, **operands, **sizes, **_segment_operands(c))  # 1
     # 2. Products.
     gate_up = c.temp("expert_gate_up", P * 2 * F, "acc")
     tile, normed = c.tile("+".join(op.weights)), c.normed_hidden
-    pair_operands: dict[str, Any] = {"pairs": pairs, "P": _times_pairs(c), "M": M, "local_experts": per_col}
-    strides = {"k_stride": 2 * per_col * F, "out_stride": 2 * F}
-    pair_operands |= strides | {"weighted": int(spec.weighs_input), "columns": c.cut.cols}
-    expert_product(c, "expert_in", SymAddress(buffer=tile), d, 2 * F, x=normed, out=gate_up, **pair_operands)
+    operands |= {"k_stride": 2 * per_col * F, "out_stride": 2 * F, "local_experts": per_col}
+    operands["weighted"] = int(spec.weighs_input)
+    expert_product(c, "expert_in", SymAddress(buffer=tile), d, 2 * F, x=normed, out=gate_up, **operands)
     for group in op.vectors:
         sizes = {"N": F, "parts": 2, "stride": 2 * F, "share": ceil_div(per_col * F, c.cut.rows)}
         _add_bias(c, gate_up, "+".join(group), by_token=0, weighted=0, **sizes)
-    all_reduce(c, COLUMNS, gate_up, _times_pairs(c, 2 * F), count=pairs if _is_routed(c) else None)
+    all_reduce(c, COLUMNS, gate_up, _times_pairs(c, 2 * F), count=_pairs(c) if _is_routed(c) else None)
     activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _times_pairs(c), F)  # 3
 
 
@@ -98,23 +85,12 @@ def _down_product(c: Context, op: Op) -> SymBuffer:
         that the column stores.
     """
     spec, cut = _mixture(c)
-    M, d, F, per_col = c.tokens, c.cut.hidden_per_pe, cut.features_per_expert, cut.experts_per_col
-    P = _max_pairs(c)
-    out = c.temp("projected_back", M * d, "acc")
-    pair_operands: dict[str, Any] = {"pairs": _pairs(c), "P": _times_pairs(c), "M": M, "local_experts": per_col}
-    pair_operands["weighted"] = int(not spec.weighs_input)
-    hidden = c.temp("expert_hidden", P * F, "act")
-    expert_product(
-        c,
-        "expert_out",
-        SymAddress(buffer=c.tile(op.weights[0])),
-        F,
-        d,
-        x=hidden,
-        out=out,
-        columns=c.cut.cols,
-        **pair_operands,
-    )
+    d, F = c.cut.hidden_per_pe, cut.features_per_expert
+    out = c.temp("projected_back", c.tokens * d, "acc")
+    operands = _pair_operands(c) | {"local_experts": cut.experts_per_col, "weighted": int(not spec.weighs_input)}
+    hidden = c.temp("expert_hidden", _max_pairs(c) * F, "act")
+    tile = SymAddress(buffer=c.tile(op.weights[0]))
+    expert_product(c, "expert_out", tile, F, d, x=hidden, out=out, **operands)
     for (vector,) in op.vectors:
         sizes = {"N": d, "parts": 1, "stride": d, "share": cut.shared_experts().shape[1] * d}
         _add_bias(c, out, vector, by_token=1, weighted=int(not spec.weighs_input), **sizes)
@@ -130,20 +106,19 @@ def _add_bias(c: Context, x: SymBuffer, vector: str, **numbers: int) -> None:
         vector: Name of the weight tile that contains the biases.
         numbers: Additional kernel operands.
     """
+    operands: dict[str, Any] = {"x": x, "bias": c.tile(vector), "local_experts": _mixture(c)[1].experts_per_col}
+    c.builder.compute("expert_bias", **operands, **_pair_operands(c), **_segment_operands(c), **numbers)
+
+
+def _pair_operands(c: Context) -> dict[str, Any]:
+    """Return the operands by which kernels iterate over the (token, expert) pairs of a column."""
+    return {"pairs": _pairs(c), "P": _times_pairs(c), "M": c.tokens, "columns": c.cut.cols}
+
+
+def _segment_operands(c: Context) -> dict[str, int]:
+    """Return the operands that tell kernels which columns store different experts."""
     cut = _mixture(c)[1]
-    c.builder.compute(
-        "expert_bias",
-        x=x,
-        bias=c.tile(vector),
-        pairs=_pairs(c),
-        P=_times_pairs(c),
-        M=c.tokens,
-        local_experts=cut.experts_per_col,
-        columns=c.cut.cols,
-        groups=len(cut.segments) // cut.segment_count,
-        segments=cut.segment_count,
-        **numbers,
-    )
+    return {"groups": len(cut.segments) // cut.segment_count, "segments": cut.segment_count}
 
 
 def _mixture(c: Context) -> tuple[Experts, ExpertGroups]:

@@ -249,8 +249,8 @@ def _store_parts(c: Context, x: SymAddress, out: SymAddress, widths: Sequence[in
     for width in widths:
         c.builder.compute(
             "store_part",
-            out=SymAddress(buffer=out.buffer, offset=out.offset + M * first),
-            x=SymAddress(buffer=x.buffer, offset=x.offset + first),
+            out=out.plus(M * first),
+            x=x.plus(first),
             M=M,
             n=width,
             stride=stride or sum(widths),

@@ -172,7 +172,7 @@ def product(c: Context, op: Op) -> None:
     The input is divided in the same way as the residual stream; the result is partitioned across
     columns.
     """
-    d, f, M = c.cut.hidden_per_pe, c.cut.ffn_per_pe, c.tokens
+    d, f, M = c.cut.hidden_per_pe, c.cut.feed_forward(op.kind).shape[1], c.tokens
     project(c, c.temp("operand", M * d, "act"), op.weights, (f,), c.temp("product", M * f, "acc"), d)
 
 

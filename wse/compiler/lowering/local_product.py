@@ -15,7 +15,6 @@ from wse.errors import WseBug
 from wse.models.tensors.model_tensors import coding_of
 from wse.number_formats import Coding, scales_name
 from wse.program.isa.cycles.linear import gemv_cycles, matmul_cycles
-from wse.program.isa.pe_costs import PeCosts
 
 UNPACKED_CODES = 128
 """Number of codes to unpack at a time by default, enough to amortise the start-up cost."""
@@ -62,21 +61,11 @@ def local_product(
     product: dict[str, Any] = {"w": w, "K": K, "N": N, "k_stride": k_stride, "n_stride": n_stride, "x": x, "out": out}
     product |= {"M": c.tokens, "out_stride": out_stride}
     as_released = c.name == PREFILL and c.options.schedule == BASELINE
-    if c.tokens == 1 or (not as_released and _is_faster_by_token(c.costs, c.tokens, K, N)):
+    sizes = (c.costs, c.tokens, K, N)
+    if c.tokens == 1 or (not as_released and gemv_cycles(*sizes) <= matmul_cycles(*sizes, add=0)):
         c.builder.compute("gemv", **product)
     else:
         c.builder.compute("matmul", **product, add=0)
-
-
-def _is_faster_by_token(costs: PeCosts, tokens: int, K: int, N: int) -> bool:
-    """Return whether one GEMV per token takes at most as many cycles as one GEMM for all tokens.
-
-    Args:
-        costs: Model of the cycles that a PE needs for its operations.
-        tokens: Number of tokens.
-        K, N: Rows and columns of the weight tile.
-    """
-    return gemv_cycles(costs, tokens, K, N) <= matmul_cycles(costs, tokens, K, N, add=0)
 
 
 def expert_product(c: Context, kernel: str, w: SymAddress, K: int, N: int, **operands: Any) -> None:

@@ -73,7 +73,7 @@ def softmax_operands(c: Context, op: Op, scores: SymBuffer, elements: SymNumber)
     Returns:
         Keyword arguments for `PhaseBuilder.compute`: operands by name.
     """
-    layer, scale, cap = c.spec.layers[op.layer], c.scale_pico, c.spec.score_cap
+    layer, scale, cap = c.spec.layers[op.layer], round(PICO * c.spec.attention_scale), c.spec.score_cap
     if cap is not None:
         c.builder.compute("soft_cap", x=scores, n=elements, scale_pico=scale, cap_pico=round(PICO * cap))
         scale = PICO

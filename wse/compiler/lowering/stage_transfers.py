@@ -122,7 +122,6 @@ def _send_vectors(
     c.builder.stage = source
     _add_transfer(
         c,
-        source,
         target,
         source_address,
         target_address,
@@ -156,7 +155,7 @@ def _columns(c: Context, target: int, rects: tuple[Rect, ...], words: int) -> _C
     """
     if c.on_mesh:
         return _Columns(0, 0, c.cut.cols, 1)
-    if not _same_wafer(c, c.builder.stage, target):
+    if not _is_on_same_wafer(c, target):
         return _Columns(c.cut.cols - 1, 0, 1, 1)
     source_rect, target_rect = rects[c.builder.stage], rects[target]
     low = max(source_rect.col, target_rect.col)
@@ -178,27 +177,20 @@ def return_ids(c: Context, target: int) -> None:
     c.builder.stage = target
     target_address = c.next_ids()
     c.builder.stage = source
-    source_col = 0 if _same_wafer(c, source, target) else c.cut.cols - 1
-    _add_transfer(
-        c, source, target, source_address, target_address, c.tokens, c.tokens * ID_BYTES, _Columns(source_col, 0, 1, 1)
-    )
+    source_col = 0 if _is_on_same_wafer(c, target) else c.cut.cols - 1
+    columns = _Columns(source_col, 0, 1, 1)
+    _add_transfer(c, target, source_address, target_address, c.tokens, c.tokens * ID_BYTES, columns)
     c.builder.stage = target
     multicast_along_rows(c, target_address, c.tokens)
 
 
-def _same_wafer(c: Context, a: int, b: int) -> bool:
-    """Return whether two stages are on the same wafer.
-
-    Args:
-        c: Context of the phase being lowered.
-        a, b: Indices of the stages.
-    """
-    return c.plans[a].wafer == c.plans[b].wafer
+def _is_on_same_wafer(c: Context, stage: int) -> bool:
+    """Return whether a stage is on the same wafer as the current stage."""
+    return c.plans[stage].wafer == c.plans[c.builder.stage].wafer
 
 
 def _add_transfer(
     c: Context,
-    source: int,
     target: int,
     source_address: SymAddress,
     target_address: SymAddress,
@@ -207,11 +199,11 @@ def _add_transfer(
     columns: _Columns,
     vectors: int = 0,
 ) -> None:
-    """Add a transfer from one stage to another, over the mesh or between wafers.
+    """Add a transfer from the current stage to another, over the mesh or between wafers.
 
     Args:
         c: Context of the phase being lowered.
-        source, target: Indices of the stages.
+        target: Index of the other stage.
         source_address, target_address: Addresses of the elements on the two stages.
         elements: Elements per PE.
         payload: Total bytes of all PEs, without padding.
@@ -220,7 +212,7 @@ def _add_transfer(
             them differently over their rows. 0 to send elements as they are.
     """
     c.builder.transfer(
-        StageTransfer if _same_wafer(c, source, target) else Crossing,
+        StageTransfer if _is_on_same_wafer(c, target) else Crossing,
         source_address,
         target=target_address,
         elements=elements,
@@ -231,7 +223,7 @@ def _add_transfer(
         bytes=payload,
         vectors=vectors,
         extent=c.spec.hidden_size if vectors else 0,
-        group=c.cuts[source].hidden_group if vectors else 0,
+        group=c.cuts[c.builder.stage].hidden_group if vectors else 0,
         target_group=c.cuts[target].hidden_group if vectors else 0,
         stride=columns.stride,
     )

@@ -13,7 +13,7 @@ from wse.compiler.lowering.phase.block_steps import Operand
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.errors import BadInput
-from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
+from wse.number_formats import WORD_BYTES
 from wse.program.line_patterns import cached_pattern
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import BetweenWafers
@@ -62,46 +62,45 @@ def all_reduce(
         else:
             _all_reduce_of_one_row(c, at, elements, arrival)
         return
-    length, lines = c.lines(axis)
     segment_options: dict[str, Any] = {}
-    if column_range is not None and column_range[1] < length:
-        length, segment_options = column_range[1], {"segments": (column_range,), "to_all": to_all}
-    if c.options.all_reduce:
-        pattern = _named_pattern(c, c.lines(axis)[0], lines, arrival, buffer, elements, **segment_options)
-    else:
-        pattern = c.patterns.get(
-            k_tree, c.lines(axis)[0], lines, arrival, broadcast=True, groups=c.groups(length), **segment_options
-        )
+    if column_range is not None and column_range[1] < c.lines(axis)[0]:
+        segment_options = {"segments": (column_range,), "to_all": to_all}
+    pattern = _all_reduce_pattern(c, axis, arrival, buffer, elements, **segment_options)
     c.builder.line(pattern, axis, buffer, elements, count=count)
 
 
-def _named_pattern(
+def _all_reduce_pattern(
     c: Context,
-    length: int,
-    lines: int,
+    axis: int,
     arrival: Arrival,
     buffer: SymAddress | SymBuffer,
     elements: int | SymNumber,
     **segment_options: Any,
 ) -> int:
-    """Return the index of the all-reduce pattern that the user requested with ``--all-reduce``.
+    """Return the index of the pattern of an all-reduce.
+
+    It is a K-tree, unless the user requested another pattern with ``--all-reduce``.
 
     Args:
         c: Context of the phase being lowered.
-        length: Number of PEs per line.
-        lines: Number of lines.
+        axis: ROWS to combine along rows, COLUMNS to combine along columns.
         arrival: How values are combined.
         buffer: Values to combine.
-        elements: Number of elements per PE. If it grows with the KV cache, the pattern is chosen
-            for the constant part.
+        elements: Number of elements per PE. If it grows with the KV cache, a requested pattern is
+            chosen for the constant part.
         segment_options: Options that divide each line into segments, each with its own all-reduce.
 
     Raises:
-        BadInput: The pattern cannot be created for these sizes.
+        BadInput: The requested pattern cannot be created for these sizes.
     """
+    length, lines = c.lines(axis)
+    if not c.options.all_reduce:
+        segment_length = max((count for _, count in segment_options.get("segments", ())), default=length)
+        groups = c.groups(segment_length)
+        return c.patterns.get(k_tree, length, lines, arrival, broadcast=True, groups=groups, **segment_options)
     view = buffer.view if isinstance(buffer, SymBuffer) else buffer.buffer.view
     fixed = elements if isinstance(elements, int) else elements.fixed
-    words = max(1, ceil_div(fixed * ELEMENT_BYTES[c.options.element_type(view)], WORD_BYTES))
+    words = max(1, ceil_div(fixed * c.options.element_bytes(view), WORD_BYTES))
     make = cached_pattern(c.options.all_reduce).for_words(words, 2 * c.wafer.ramp_cycles + 1)
     try:
         return c.patterns.get(all_reduce_on_segments, make, length, lines, arrival, **segment_options)
@@ -127,13 +126,7 @@ def reduce_in_groups(
     if len(segments) < c.cut.span:  # wafers share heads
         _reduce_over_wafers(c, buffer, elements, len(segments))
     elif any(count > 1 for _, count in segments):
-        groups = c.groups(max(count for _, count in segments))
-        if c.options.all_reduce:
-            pattern = _named_pattern(c, c.cut.cols, c.cut.rows, Arrival.ADD, buffer, elements, segments=segments)
-        else:
-            pattern = c.patterns.get(
-                k_tree, c.cut.cols, c.cut.rows, Arrival.ADD, broadcast=True, segments=segments, groups=groups
-            )
+        pattern = _all_reduce_pattern(c, ROWS, Arrival.ADD, buffer, elements, segments=segments)
         c.builder.line(pattern, ROWS, buffer, elements)
 
 
@@ -196,7 +189,7 @@ def all_reduce_of_wafers(
     c.builder.line(reduce_, ROWS, at, elements, only_row=only_row)
     # 2. Combine between wafers.
     combined_buffer = c.temp(f"of_all_wafers_{view}", at.buffer.elements, view, "buffers")
-    element_bytes = ELEMENT_BYTES[c.options.element_type(view)]
+    element_bytes = c.options.element_bytes(view)
     rounds, part, payload = 1, elements, _times(unpadded_elements, element_bytes)
     if arrival == Arrival.ADD and teams == 1 and isinstance(unpadded_elements, int) and isinstance(elements, int):
         one_round = (1, elements, unpadded_elements * element_bytes)
@@ -232,19 +225,17 @@ def _all_reduce_of_one_row(c: Context, at: SymAddress, elements: int, arrival: A
     c.builder.line(c.patterns.get(multicast, c.cut.rows, c.cut.cols, row), COLUMNS, at, elements)
 
 
-def to_all_wafers(c: Context, at: SymAddress, elements: int, place: int, row: int) -> None:
-    """Send the values of one PE of the first wafer to the PE at the same position on every wafer.
+def to_all_wafers(c: Context, at: SymAddress, elements: int) -> None:
+    """Send values of the north-west PE on the first wafer to the north-west PE on every wafer.
 
     Args:
         c: Context of the phase being lowered.
         at: Values to send.
         elements: Number of elements.
-        place: Column of the PE on its wafer.
-        row: Row of the PE.
     """
-    payload = elements * ELEMENT_BYTES[c.options.element_type(at.buffer.view)]
-    pattern = c.patterns.get(wafer_multicast, c.cut.cols, c.cut.rows, c.cut.span, 0, place, place)
-    cross_wafers(c, at, pattern, elements, (place, place), payload, only_row=row)
+    payload = elements * c.options.element_bytes(at.buffer.view)
+    pattern = c.patterns.get(wafer_multicast, c.cut.cols, c.cut.rows, c.cut.span, 0, 0, 0)
+    cross_wafers(c, at, pattern, elements, (0, 0), payload, only_row=0)
 
 
 def cross_wafers(

@@ -25,7 +25,6 @@ from wse.compiler.passes.sram_overflow import SramOverflow
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymBuffer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Buffer, Stage
 from wse_mappings.rounding import round_up
 
@@ -33,24 +32,6 @@ MAX_ORDERS = 12
 """Maximum number of orders to try when placing the temporary buffers of a stage."""
 
 ALIGNMENT_BYTES = 4  # one 32-bit word, the unit of a vector operand and of a wavelet
-
-
-def element_type(state: State, view: str) -> str:
-    """Return the element type of a view of SRAM, such as ``float32`` for the view ``f32``.
-
-    A view (`wse.program.isa.operands.VIEWS`) specifies how a kernel interprets a buffer's bytes.
-    The types of the views ``act``, ``wgt`` and ``acc`` depend on the element types that the user
-    requested for activations, weights and sums.
-    """
-    return state.options.element_type(view)
-
-
-def element_bytes(state: State, view: str) -> int:
-    """Return the number of bytes per element of a view.
-
-    A view (`wse.program.isa.operands.VIEWS`) specifies how a kernel interprets a buffer's bytes.
-    """
-    return ELEMENT_BYTES[element_type(state, view)]
 
 
 def allocate(state: State) -> State:
@@ -94,7 +75,7 @@ def allocate(state: State) -> State:
         temporary = [b for b in stage_buffers if not b.permanent and b in spans]
         needs = {
             buffer: _Need(
-                size=aligned_bytes(buffer.elements * element_bytes(state, buffer.view)),
+                size=aligned_bytes(buffer.elements * state.options.element_bytes(buffer.view)),
                 live=live_steps(spans[buffer], begins),
             )
             for buffer in temporary
@@ -109,10 +90,8 @@ def allocate(state: State) -> State:
         # 4. The end of the stage.
         top = max([top, *(address + needs[buffer].size for buffer, address in temporary_addresses.items())])
         if top > state.wafer.sram_bytes_per_pe and state.options.capacity == REFUSE:
-            fullest_stage = max(stages, key=lambda s: s.sram_top_byte) if shares_pes else None
-            fullest_stage_buffers = [
-                b for b in all_buffers if fullest_stage is not None and b.stage == stages.index(fullest_stage)
-            ]
+            fullest_stage = max(range(index), key=lambda i: stages[i].sram_top_byte) if shares_pes else -1
+            fullest_stage_buffers = [b for b in all_buffers if b.stage == fullest_stage]
             raise SramOverflow(state, index, top, fullest_stage_buffers + placed_buffers)
         stages.append(replace(stage, sram_base_byte=base, sram_top_byte=top))
         all_buffers += placed_buffers
@@ -157,8 +136,8 @@ def _buffer(state: State, buffer: SymBuffer, address: int, live: tuple[Span, ...
         name=buffer.name,
         use=buffer.use,
         address=address,
-        bytes=buffer.elements * element_bytes(state, buffer.view),
-        element=element_type(state, buffer.view),
+        bytes=buffer.elements * state.options.element_bytes(buffer.view),
+        element=state.options.element_type(buffer.view),
         live=live,
     )
 

@@ -50,7 +50,7 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
        possible pool. Then move routes to other colours while this reduces the number of route
        rewrites (`_move_routes`).
     2. Assign the least used colours to the routes that only prompts need
-       (`_with_colours_of_prompts`). If this fails, try again without the moves of the first step.
+       (`_with_least_used_colours`). If this fails, try again without the moves of the first step.
 
     If no pool size succeeds, repeat both steps, treating all routes as routes of token phases.
 
@@ -62,6 +62,7 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
         The colours, or None if routes that are used concurrently need more colours than are
         available.
     """
+    all_routes = range(len(demand.widths))
     for routes, max_width in demand.routes_by_phase():
         widths = sum(demand.widths[route] for route in routes)
         for pool in range(0 if widths <= available else max_width, available + 1):
@@ -69,10 +70,10 @@ def colouring(demand: RouteDemand, available: int) -> Colouring | None:
             if first is None:
                 continue
             for first_colours in (_move_routes(demand, routes, available, first) if pool else first, first):
-                all_colours = _with_colours_of_prompts(demand, available, first_colours)  # 2
+                all_colours = _with_least_used_colours(demand, all_routes, 0, available, first_colours)  # 2
                 if all_colours is not None:
                     conflicts = demand.conflicts(all_colours)
-                    first_by_route = tuple(all_colours[route] for route in range(len(demand.widths)))
+                    first_by_route = tuple(all_colours[route] for route in all_routes)
                     outside_pool = bit_set(
                         route for route in routes if first[route] + demand.widths[route] <= available - pool
                     )
@@ -126,8 +127,7 @@ def _colours_of_tokens(demand: RouteDemand, routes: Sequence[int], available: in
     channels of each router. Routes that share colours must be configured again at run time.
 
     1. The most frequently used routes get colours of their own, outside the pool.
-    2. Each remaining route, most used first, gets pool colours that no concurrently used route has.
-       Among these, the colours whose other routes are used least are preferred.
+    2. The remaining routes, most used first, get colours of the pool (`_with_least_used_colours`).
 
     Args:
         demand: The routes of the stage.
@@ -144,19 +144,13 @@ def _colours_of_tokens(demand: RouteDemand, routes: Sequence[int], available: in
         if start + demand.widths[route] <= available - pool:
             first[route] = start
             start += demand.widths[route]
-    pool_colours: dict[int, int] = {}
-    for route in (route for route in routes if route not in first):  # 2
-        free = demand.free_colours(route, start, available, {**first, **pool_colours})
-        if not free:
-            return None
-        pool_colours[route] = min(free, key=partial(demand.contention, route, pool_colours))
-    return {**first, **pool_colours}
+    return _with_least_used_colours(demand, routes, start, available, first)  # 2
 
 
-def _with_colours_of_prompts(
-    demand: RouteDemand, available: int, placed_routes: dict[int, int]
+def _with_least_used_colours(
+    demand: RouteDemand, routes: Sequence[int], start: int, end: int, placed_routes: dict[int, int]
 ) -> dict[int, int] | None:
-    """Assign colours to the remaining routes, which only prompts need.
+    """Assign colours to those of the given routes that have none yet, in the given order.
 
     A route is the configuration of routers for a transfer. A colour is one of the few virtual
     channels of each router. Each route gets colours that no concurrently used route has. Among
@@ -164,7 +158,8 @@ def _with_colours_of_prompts(
 
     Args:
         demand: The routes of the stage.
-        available: Number of colours.
+        routes: Indices of the routes.
+        start, end: Range of colours that the routes may get, ``end`` exclusive.
         placed_routes: First colours of the routes that already have colours, keyed by route index.
 
     Returns:
@@ -172,10 +167,10 @@ def _with_colours_of_prompts(
         route.
     """
     first = dict(placed_routes)
-    for route in range(len(demand.widths)):
+    for route in routes:
         if route in first:
             continue
-        free = demand.free_colours(route, 0, available, first)
+        free = demand.free_colours(route, start, end, first)
         if not free:
             return None
         first[route] = min(free, key=partial(demand.contention, route, first))

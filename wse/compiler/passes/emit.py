@@ -17,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 
 from wse.arrays import I32, I64
-from wse.compiler.passes.allocate import element_bytes, element_type
 from wse.compiler.passes.shard import stages_of
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, BlockRun, SymAddress, SymBuffer, SymPhase, SymSteps
@@ -132,7 +131,7 @@ def emit(state: State) -> State:
         is_transposed=state.choice.is_transposed,
         sram_bytes_per_pe=state.wafer.sram_bytes_per_pe,
         prefill_name=state.choice.prefill,
-        element_types=tuple(element_type(state, view) for view in VIEWS),
+        element_types=tuple(map(state.options.element_type, VIEWS)),
         weight_type=state.options.dtype,
         context=state.options.context,
         batch=state.options.batch,
@@ -176,7 +175,7 @@ def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -
     for sym_tile in state.tiles:
         stage, name = sym_tile.buffer.stage, sym_tile.buffer.name
         offset = addresses[stage, name] - stages[stage].sram_base_byte
-        tiles.append(replace(sym_tile.tile, address=offset // element_bytes(state, sym_tile.buffer.view)))
+        tiles.append(replace(sym_tile.tile, address=offset // state.options.element_bytes(sym_tile.buffer.view)))
     return tuple(tiles)
 
 
@@ -192,7 +191,7 @@ def _element(state: State, buffer: SymBuffer) -> int:
     """Return the address of a buffer, counted in elements of its type from the start of its stage."""
     assert state.addresses is not None
     offset = state.addresses[buffer] - state.stages[buffer.stage].sram_base_byte
-    return offset // element_bytes(state, buffer.view)
+    return offset // state.options.element_bytes(buffer.view)
 
 
 def _phases(state: State) -> tuple[Phase, ...]:

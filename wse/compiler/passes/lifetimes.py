@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymAddress, SymBuffer, SymPhase, SymStep, SymSteps, distinct_phases
-from wse.number_formats import ELEMENT_BYTES
 from wse.program.isa.instructions import KERNELS
 from wse.program.isa.operands import VIEWS
 from wse.program.steps import StepKind
@@ -252,7 +251,7 @@ def _replacing_steps_within(state: State, block: Block) -> list[tuple[int, SymBu
     Returns:
         For each such step: its index in the block, the input buffer and the output buffer.
     """
-    size = {view: ELEMENT_BYTES[state.options.element_type(view)] for view in VIEWS}
+    size = {view: state.options.element_bytes(view) for view in VIEWS}
     replacing = []
     for index, step in enumerate(block.steps):
         for places in KERNELS[step.code].in_place if step.kind == StepKind.COMPUTE else ():

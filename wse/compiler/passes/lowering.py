@@ -28,7 +28,7 @@ from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import residual_stages
 from wse.compiler.rewrites.recipes import joins, rewrite
 from wse.compiler.state import State
-from wse.compiler.symbolic import Block, SymBuffer, SymPhase
+from wse.compiler.symbolic import Block, SymBuffer, SymPhase, SymSteps
 from wse.models.graph import ops_in_order
 from wse.models.op import Op
 from wse.models.spec import Layer
@@ -62,12 +62,9 @@ def lower_ops(state: State) -> State:
     types = state.options.element_type("act"), state.options.element_type("acc")
     costs = pe_costs(state.wafer, state.software, *types)
     layers: dict[_Demand, _Layers] = {}
-    phases: list[SymPhase] = []
-    by_demand: dict[_Demand, SymPhase] = {}
-    for user, cached, demand in _demands(state):
-        if demand in by_demand:  # same steps, other user or cached tokens
-            phases.append(replace(by_demand[demand], user=user, cached=cached))
-            continue
+    steps: dict[_Demand, SymSteps] = {}
+    demands = list(_demands(state))
+    for demand in dict.fromkeys(demand for *_, demand in demands):
         context = Context(
             spec=state.spec,
             wafer=state.wafer,
@@ -80,27 +77,39 @@ def lower_ops(state: State) -> State:
             builder=PhaseBuilder([plan.rows for plan in state.plans]),
             buffers=buffers,
             patterns=patterns,
-            on_mesh=demand.name == PREFILL and state.choice.prefill != THIN_GEMM,
+            on_mesh=_is_on_mesh(state, demand.name),
             name=demand.name,
             chunk=demand.tokens,
-            user=user,
-            cached=cached,
-            last=demand.last,
         )
         context.builder.rewrite = partial(rewrite, context)
         context.builder.joins = partial(joins, context)
         lowered_layers = layers.setdefault(demand._replace(last=True), {})  # layers do not depend on ``last``
-        by_demand[demand] = _phase(state, context, lowered_layers)
-        phases.append(by_demand[demand])
+        steps[demand] = _steps(state, context, lowered_layers, last=demand.last)
+    phases = tuple(
+        SymPhase(
+            name=demand.name,
+            tokens=demand.tokens,
+            user=user,
+            on_mesh=_is_on_mesh(state, demand.name),
+            cached=cached,
+            steps=steps[demand],
+        )
+        for user, cached, demand in demands
+    )
     buffer_by_name = {(b.stage, b.name): b for b in buffers.values()}
     return replace(
         state,
-        phases=tuple(phases),
+        phases=phases,
         patterns=tuple(patterns.schedules),
         pattern_calls=tuple(patterns.calls),
         sym_buffers=buffers.values(),
         ids=buffer_by_name[_embedding_stage(state), "token_ids"] if state.options.scope == MODEL else None,
     )
+
+
+def _is_on_mesh(state: State, phase: str) -> bool:
+    """Return whether the tokens of a phase are partitioned across the rows of the mesh."""
+    return phase == PREFILL and state.choice.prefill != THIN_GEMM
 
 
 class _Demand(NamedTuple):
@@ -151,8 +160,8 @@ buffer.
 """
 
 
-def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
-    """Lower one phase: a prompt chunk, a decode pass or a verification pass.
+def _steps(state: State, c: Context, lowered_layers: _Layers, *, last: bool) -> SymSteps:
+    """Return the steps of one phase: a prompt chunk, a decode pass or a verification pass.
 
     1. Lower the consecutive ops of each layer on a stage as a group, and ops outside layers
        (embedding, final norm, head) individually.
@@ -165,12 +174,13 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
         state: State after placement.
         c: Context of the phase. Its builder collects the steps.
         lowered_layers: Layers that have already been lowered; new ones are added.
+        last: Whether the phase also computes the next token.
     """
     rects = tuple(stage.rect for stage in state.stages)
     ops = ops_in_order(state.graph)
-    if not c.last:  # a chunk before the last one needs no logits, so the final norm and the head are omitted
+    if not last:  # a chunk before the last one needs no logits, so the final norm and the head are omitted
         ops = [op for op in ops if op.layer >= 0 or op.kind == "embedding"]
-    previous_stage, on_mesh = 0, c.on_mesh
+    previous_stage = 0
     stages = residual_stages(state, ops)
     for _, group in groupby(enumerate(ops), key=lambda item: (*_group_key(item), stages[item[0]])):
         layer = list(group)  # the ops of a layer on one stage, or one op outside of layers
@@ -194,9 +204,9 @@ def _phase(state: State, c: Context, lowered_layers: _Layers) -> SymPhase:
             _layer(c, [op for _, op in layer], lowered_layers)
             c.select_heads(windowed=False)
             c.enter_stage(stage)
-    if c.last and state.options.scope == MODEL and previous_stage != _embedding_stage(state):  # 3
+    if last and state.options.scope == MODEL and previous_stage != _embedding_stage(state):  # 3
         return_ids(c, _embedding_stage(state))
-    return c.builder.phase(c.name, c.chunk, c.user, c.cached, on_mesh=on_mesh)
+    return c.builder.finish()
 
 
 def _layer(c: Context, ops: list[Op], lowered_layers: _Layers) -> None:

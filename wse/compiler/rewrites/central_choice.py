@@ -11,16 +11,18 @@ The received choice overwrites it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.rewrites.rewrite import Rewrite, needs
+from wse.compiler.rewrites.rewrite import Rewrite, needs_router
 from wse.compiler.rewrites.steps import address, count, is_line, line_step, live_range, move_buffer, runs
 from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
 from wse.program.steps import ROWS
 from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.multicast import multicast
+from wse_mappings.schedule import LineSchedule
 
 CHOOSING: Final = (
     *("router_scores", "router_correct", "router_limit", "router_mix", "router_choose", "chosen_softmax"),
@@ -36,25 +38,24 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     router outputs, and every PE selects the experts itself. ``setting`` is not used.
     """
     steps = block_steps.steps
-    for multicast_step in [
-        step for step in steps if is_line(step) and c.patterns.calls[step.pattern].make is multicast
-    ]:
+    for multicast_step in [step for step in steps if _runs_pattern(c, step, multicast)]:
         index = end = steps.index(multicast_step)
         while end + 1 < len(steps) and any(runs(steps[end + 1], name) for name in CHOOSING):
             end += 1
         choices = [step for step in steps[index : end + 1] if runs(step, "router_choose")]
-        if choices and _is_gathered(c, steps[index - 1]) and count(choices[0], "M") == 1:
+        if choices and _runs_pattern(c, steps[index - 1], gather) and count(choices[0], "M") == 1:
             _choose_first(c, block_steps, index, end, choices[0])
 
 
-def _is_gathered(c: Context, step: SymStep) -> bool:
-    """Return whether a step is a gather: a transfer that collects values on one PE per line.
+def _runs_pattern(c: Context, step: SymStep, make: Callable[..., LineSchedule]) -> bool:
+    """Return whether a step is a transfer along rows or columns of PEs, with a pattern of a given kind.
 
     Args:
         c: Context of the phase being lowered.
         step: The step.
+        make: Function that creates the pattern, such as `gather`.
     """
-    return is_line(step) and c.patterns.calls[step.pattern].make is gather
+    return is_line(step) and c.patterns.calls[step.pattern].make is make
 
 
 def _choose_first(c: Context, block_steps: BlockSteps, index: int, end: int, choose: SymStep) -> None:
@@ -87,5 +88,5 @@ REWRITE: Final = Rewrite(
     source="this project: a selection has fewer words than the data it is made from",
     position=110,
     apply=_apply,
-    invalid=needs(lambda spec: spec.experts, "has no router"),
+    invalid=needs_router,
 )

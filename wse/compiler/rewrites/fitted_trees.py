@@ -24,7 +24,6 @@ from wse.compiler.rewrites.rewrite import Rewrite
 from wse.compiler.rewrites.steps import is_line, number
 from wse.compiler.state import PatternCall
 from wse.compiler.symbolic import SymStep
-from wse.number_formats import ELEMENT_BYTES
 from wse_mappings.patterns.k_tree import Groups, k_tree
 
 
@@ -87,7 +86,7 @@ def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
     pes, (first, count) = max((count for _, count in segments), default=length), (*segments, (0, length))[0]
     pes_around = (first, length - first - count) if tree_options.get("to_all") else (0, 0)
     sizes = (elements.fixed, elements.per_slot, elements.per_pair)
-    payload = [size * ELEMENT_BYTES[c.options.element_type(step.view)] for size in sizes]
+    payload = [size * c.options.element_bytes(step.view) for size in sizes]
     return TreeSize(c.name, pes, *payload, *pes_around)
 
 

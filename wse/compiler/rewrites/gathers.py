@@ -16,16 +16,13 @@ If a region spans several wafers, the outputs are added up as before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.options import Options
-from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
+from wse.compiler.rewrites.rewrite import Rewrite, all_of, needs_float32_sums, needs_router
 from wse.compiler.rewrites.steps import address, count, in_place, is_line, line_step, number, runs, with_operands
 from wse.compiler.symbolic import SymStep, fixed_number
-from wse.models.spec import ModelSpec
 from wse.program.steps import ROWS
 from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.multicast import multicast
@@ -66,7 +63,7 @@ def _sums_outputs(step: SymStep, places: Sequence[SymStep]) -> bool:
     """
     is_separate, start, elements = step.loop < 0 and step.overlap < 0 and in_place(step), address(step, "source"), 0
     for place in places:
-        is_separate = is_separate and address(place, "out") == replace(start, offset=start.offset + elements)
+        is_separate = is_separate and address(place, "out") == start.plus(elements)
         elements += count(place, "E")
     return is_separate and step.axis == ROWS and count(step, "elements") == elements
 
@@ -93,19 +90,11 @@ def _gather_steps(c: Context, line: SymStep, places: Sequence[SymStep]) -> list[
     ]
 
 
-def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and request; "" if it is valid.
-
-    The model needs an expert router, and sums must be float32.
-    """
-    return needs_float32_sums(spec, options) if spec.experts else f"{spec.name} has no router"
-
-
 REWRITE: Final = Rewrite(
     name="gathers",
     summary="A router's outputs are gathered and sent to all columns instead of being added to zeros.",
     source="collectives of message passing (MPI_Gather and MPI_Bcast, MPI standard 4.1, chapter 6)",
     position=90,
     apply=_apply,
-    invalid=_invalid,
+    invalid=all_of(needs_router, needs_float32_sums),
 )

@@ -18,12 +18,13 @@ saves two all-reduces.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from wse.compiler.lowering.dispatch import expert_stage
 from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.rewrites.merged_messages import merged_line
 from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
 from wse.compiler.rewrites.steps import (
     address,
@@ -32,14 +33,12 @@ from wse.compiler.rewrites.steps import (
     is_line,
     kernel_of,
     live_range,
-    move_buffer,
     number,
     same_lines,
     touches,
     varies_by_pairs_only,
-    with_operands,
 )
-from wse.compiler.symbolic import SymAddress, SymBuffer, SymStep
+from wse.compiler.symbolic import SymBuffer, SymStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +79,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     for (line, other_line), (experts_live, shared_live) in zip(lines, ranges, strict=True):
         assert experts_live is not None
         assert shared_live is not None
-        buffer, elements = _sums(steps[line]), number(steps[line], "elements")
-        first = count(steps[other_line], "elements")
-        combined_elements = replace(elements, fixed=elements.fixed + first)
-        c.temp(buffer.name, combined_elements.fixed, buffer.view, buffer.use)
-        move_buffer(steps, experts_live, buffer, buffer, first)
-        move_buffer(steps, shared_live, _sums(steps[other_line]), buffer, 0)
-        start = SymAddress(buffer=buffer)
-        all_reduces.append(with_operands(steps[line], source=start, target=start, elements=combined_elements))
+        all_reduces.append(merged_line(c, steps, steps[line], experts_live, steps[other_line], shared_live))
     # 3. Reorder the steps.
     block_steps.steps = [
         *steps[: experts.inward],

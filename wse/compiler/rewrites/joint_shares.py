@@ -10,27 +10,25 @@ Results whose number depends on a column's (token, expert) pairs come last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
 from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.rewrites.merged_messages import merged_line
 from wse.compiler.rewrites.rewrite import Rewrite, needs_shared_block
 from wse.compiler.rewrites.steps import (
     address,
     count,
     is_line,
     live_range,
-    move_buffer,
     number,
     runs,
     same_lines,
     touches,
     varies_by_pairs_only,
-    with_operands,
 )
-from wse.compiler.symbolic import SymAddress, SymStep
+from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
@@ -92,19 +90,12 @@ def _merge(c: Context, block_steps: BlockSteps, first: int, second: int) -> None
     """
     steps = block_steps.steps
     swap, other_swap = steps[first + 1], steps[second + 1]
-    elements, other_elements = number(swap, "elements"), count(other_swap, "elements")
     buffer, other_buffer = address(swap, "source").buffer, address(other_swap, "source").buffer
     ranges = live_range(steps, buffer, first), live_range(steps, other_buffer, second)  # 1
     if ranges[0] is None or ranges[1] is None:
         return
-    # 2. One buffer for both.
-    combined_elements = replace(elements, fixed=elements.fixed + other_elements)
-    c.temp(buffer.name, combined_elements.fixed, buffer.view, buffer.use)
-    move_buffer(steps, ranges[0], buffer, buffer, other_elements)
-    move_buffer(steps, ranges[1], other_buffer, buffer, 0)
+    combined_swap = merged_line(c, steps, swap, ranges[0], other_swap, ranges[1])  # 2
     # 3. One exchange.
-    start = SymAddress(buffer=buffer)
-    combined_swap = with_operands(steps[first + 1], source=start, target=start, elements=combined_elements)
     steps[first + 1 : second + 2] = [steps[second], combined_swap, *steps[first + 2 : second]]
 
 

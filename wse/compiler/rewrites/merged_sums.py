@@ -17,6 +17,7 @@ from typing import Final
 
 from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
+from wse.compiler.rewrites.merged_messages import merged_line
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (
     address,
@@ -24,12 +25,10 @@ from wse.compiler.rewrites.steps import (
     in_place,
     is_line,
     live_range,
-    move_buffer,
     same_lines,
     touches,
-    with_operands,
 )
-from wse.compiler.symbolic import SymStep, fixed_number
+from wse.compiler.symbolic import SymStep
 
 
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
@@ -81,21 +80,14 @@ def _merge(c: Context, steps: list[SymStep], first: int, second: int) -> bool:
         Whether they were merged.
     """
     sums, values = address(steps[first], "source").buffer, address(steps[second], "source").buffer
-    first_elements, second_elements = count(steps[first], "elements"), count(steps[second], "elements")
     sums_live, values_live = live_range(steps, sums, first), live_range(steps, values, second)
-    if sums_live is None or values_live is None or second_elements <= 0 or values_live.start <= sums_live.start:
+    if sums_live is None or values_live is None or values_live.start <= sums_live.start:
         return False
-    if any(touches(step, values) for step in steps[sums_live.start : values_live.start]):
+    if count(steps[second], "elements") <= 0 or any(
+        touches(step, values) for step in steps[sums_live.start : values_live.start]
+    ):
         return False
-    # 2. Store the sums in front of the values.
-    c.temp(values.name, first_elements + second_elements, values.view, values.use)
-    move_buffer(steps, values_live, values, values, first_elements)
-    move_buffer(steps, sums_live, sums, values, 0)
-    # 3. One all-reduce for both.
-    source = address(steps[first], "source")
-    steps[second] = with_operands(
-        steps[second], source=source, target=source, elements=fixed_number(first_elements + second_elements)
-    )
+    steps[second] = merged_line(c, steps, steps[second], values_live, steps[first], sums_live)  # 2, 3
     del steps[first]
     return True
 

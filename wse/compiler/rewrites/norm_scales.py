@@ -30,19 +30,18 @@ from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import NORM_SCALES, Options
 from wse.compiler.passes.tiling.vector_tiles import norm_products_name
 from wse.compiler.rewrites.mergeable_norms import MergeableNorm, mergeable_norm, scaled_vectors
+from wse.compiler.rewrites.merged_messages import merged_line
 from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
 from wse.compiler.rewrites.steps import (
     address,
     compute_step,
     count,
     live_range,
-    move_buffer,
     number,
     runs,
     touches_elements,
-    with_operands,
 )
-from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
+from wse.compiler.symbolic import SymAddress, SymStep
 from wse.models.spec import ModelSpec
 from wse.number_formats import CODINGS
 
@@ -201,25 +200,18 @@ def _rewrite(c: Context, steps: list[SymStep], norm: MergeableNorm, new_steps: _
         new_steps: Steps that replace the norm.
     """
     scale, products, line = steps[norm.scaling], steps[norm.products], steps[norm.reduce]
-    buffer, normed = address(products, "source").buffer, scaled_vectors(scale)
-    elements, sums = count(products, "elements"), count(line, "elements")
-    c.temp(buffer.name, sums + elements, buffer.view, buffer.use)
-    # 2. Sums in front of the products.
-    move_buffer(steps, norm.products_live, buffer, buffer, sums)
-    move_buffer(steps, norm.sums_live, address(line, "source").buffer, buffer, 0)
+    normed = scaled_vectors(scale)
+    combined_step = merged_line(c, steps, products, norm.products_live, line, norm.sums_live)  # 1
     summing = [new_steps.summing if i == norm.own_squares else steps[i] for i in norm.squares]
-    # 3. One all-reduce for both.
-    start = SymAddress(buffer=buffer)
-    combined_step = with_operands(products, source=start, target=start, elements=fixed_number(sums + elements))
-    # 4. Scale the products, the vectors that are read later, and the vectors of other norms.
-    parts = ((0, elements),) if count(scale, "M") == 1 else norm.parts
+    # 2. Scale the products.
+    parts = ((0, count(products, "elements")),) if count(scale, "M") == 1 else norm.parts
     scale_steps = [new_steps.scale_step(offset, N) for offset, N in parts]
-    if _is_read(steps[norm.products + 1 :], *normed):
+    if _is_read(steps[norm.products + 1 :], *normed):  # 3
         own_sums = address(new_steps.summing, "sums")
         scale_steps.append(
             compute_step(products, "l2_scale", x=normed[0], sums=own_sums, K=count(scale, "K"), **_rms_operands(scale))
         )
-    scale_steps += [steps[i] for i in norm.other_scalings]
+    scale_steps += [steps[i] for i in norm.other_scalings]  # 4
     moved_steps = (norm.scaling, *norm.other_scalings)
     steps_between = [steps[i] for i in range(norm.reduce + 1, norm.products) if i not in moved_steps]
     return [

@@ -12,7 +12,7 @@ from typing import Final
 
 from wse.compiler.lowering.phase.block_steps import BlockSteps, Operand
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.rewrites.rewrite import Rewrite, needs
+from wse.compiler.rewrites.rewrite import Rewrite, needs_latent_attention
 from wse.compiler.rewrites.steps import address, compute_step, number, runs, touches
 
 
@@ -43,5 +43,5 @@ REWRITE: Final = Rewrite(
     source="this project: values that are not read are not computed",
     position=60,
     apply=_apply,
-    invalid=needs(lambda spec: spec.latent, "has no latent attention"),
+    invalid=needs_latent_attention,
 )

@@ -21,8 +21,7 @@ from typing import Final
 
 from wse.compiler.lowering.phase.block_steps import BlockSteps, Operand
 from wse.compiler.lowering.phase.context import Context
-from wse.compiler.options import Options
-from wse.compiler.rewrites.rewrite import Rewrite, needs_float32_sums
+from wse.compiler.rewrites.rewrite import Rewrite, all_of, needs_float32_sums, needs_latent_attention
 from wse.compiler.rewrites.steps import (
     address,
     compute_step,
@@ -35,7 +34,6 @@ from wse.compiler.rewrites.steps import (
     with_operands,
 )
 from wse.compiler.symbolic import SymAddress, SymStep, fixed_number
-from wse.models.spec import ModelSpec
 from wse.program.steps import COLUMNS
 from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.k_tree import k_tree, root_of
@@ -136,21 +134,11 @@ def _gather_steps(c: Context, query_steps: Sequence[SymStep], segments: Sequence
     return [*steps, store, line_step(line, to_all, COLUMNS, q, fixed_number(count(store, "n")))]
 
 
-def _invalid(spec: ModelSpec, options: Options) -> str:
-    """Return why the rewrite is invalid for a model and request; "" if it is valid.
-
-    The rewrite needs latent attention and float32 sums.
-    """
-    if spec.latent is None:
-        return f"{spec.name} has no latent attention"
-    return needs_float32_sums(spec, options)
-
-
 REWRITE: Final = Rewrite(
     name="query-gathers",
     summary="Queries of latent attention are gathered from the rows that compute and rotate them.",
     source="collectives of message passing (MPI_Gather and MPI_Bcast, MPI standard 4.1, chapter 6)",
     position=70,
     apply=_apply,
-    invalid=_invalid,
+    invalid=all_of(needs_latent_attention, needs_float32_sums),
 )

@@ -64,7 +64,7 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     There are fewer scores than query features, so this saves cycles. Queries whose steps do not
     have the expected form are not changed. ``setting`` is not used.
     """
-    for scale in [step for step in block_steps.steps if any(runs(step, name) for name in SCALES)]:
+    for scale in [step for step in block_steps.steps if _scales(step)]:
         found = _queries(block_steps.steps, block_steps.steps.index(scale))
         if found is not None:
             _scale_scores(block_steps, found)

@@ -33,6 +33,19 @@ def needs(trait: Callable[[ModelSpec], object], fault: str) -> Invalid:
     return lambda spec, options: "" if trait(spec) else f"{spec.name} {fault}"
 
 
+def all_of(*checks: Invalid) -> Invalid:
+    """Create the check of a rewrite with several requirements.
+
+    Args:
+        checks: Checks of the requirements, in the order in which they are made.
+
+    Returns:
+        Function of the model and the options that returns the first error text, or "" if all
+        requirements are met.
+    """
+    return lambda spec, options: next((fault for check in checks if (fault := check(spec, options))), "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
     """A change of a block's steps that saves cycles and preserves results except for rounding.
@@ -78,6 +91,12 @@ def needs_float32_sums(spec: ModelSpec, options: Options) -> str:
         return f"sums are {options.accumulate} but statistics float32, and a message has elements of one type"
     return ""
 
+
+needs_latent_attention: Final = needs(lambda spec: spec.latent, "has no latent attention")
+"""Check for rewrites that need multi-head latent attention."""
+
+needs_router: Final = needs(lambda spec: spec.experts, "has no router")
+"""Check for rewrites that need the router of a mixture of experts."""
 
 needs_shared_block: Final = needs(
     lambda spec: spec.experts is not None and spec.experts.shared_size,

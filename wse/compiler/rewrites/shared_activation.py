@@ -38,7 +38,7 @@ from wse.compiler.rewrites.steps import (
     varies_by_pairs_only,
 )
 from wse.compiler.symbolic import SymBuffer, SymNumber, SymStep
-from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
+from wse.number_formats import WORD_BYTES
 from wse.program.steps import COLUMNS
 from wse_mappings.cuts.split import even_segments
 from wse_mappings.rounding import round_up
@@ -154,7 +154,7 @@ def _divided_steps(c: Context, step: SymStep, groups: int, line: SymStep, shared
 
 def _whole_words(c: Context, buffer: SymBuffer, elements: int) -> int:
     """Return a number of elements, rounded up so that they fill whole 32-bit words of the buffer."""
-    per_word = max(1, WORD_BYTES // ELEMENT_BYTES[c.options.element_type(buffer.view)])
+    per_word = max(1, WORD_BYTES // c.options.element_bytes(buffer.view))
     return round_up(elements, per_word)
 
 

@@ -173,6 +173,23 @@ class Finalists:
             finalist = min(finalist, variant, key=lambda compiled: cost(compiled.program))
         return finalist
 
+    def with_cheaper_attention(self, narrow_finalist: Finalist, cost: Cost) -> Finalist:
+        """Return a compiled layout, or its variant with attention on all columns if that is cheaper.
+
+        Attention on fewer columns needs additional routes for sums over these columns, which leaves
+        fewer colours for other routes. Attention on all columns may therefore cost less.
+
+        Args:
+            narrow_finalist: The compiled layout, with attention on some columns.
+            cost: Function that returns the cost of a Program, such as its cycles.
+        """
+        rewrites, trial = narrow_finalist.rewrites, narrow_finalist.trial
+        try:
+            wide_finalist = _compile(rewrites, trial, self._fitted_names, all_columns=True)
+        except DoesNotFit:
+            return narrow_finalist
+        return min(narrow_finalist, wide_finalist, key=lambda finalist: cost(finalist.program))
+
     def _duplicate_keys(self, trial: Trial) -> set[object]:
         """Return keys by which near-duplicates of compiled layouts are recognised and skipped.
 
@@ -285,24 +302,6 @@ def _compile(
     # 3. The whole model.
     program = compile_choice(setup.spec, setup.wafer, setup.software, options, trees.choice, WITHOUT_TILES)
     return Finalist(trial, rewrites, saved_by_attention, unpacking, trees, program)
-
-
-def with_cheaper_attention(narrow_finalist: Finalist, fitted_names: Collection[str], cost: Cost) -> Finalist:
-    """Return a compiled layout, or its variant with attention on all columns if that is cheaper.
-
-    Attention on fewer columns needs additional routes for sums over these columns, which leaves
-    fewer colours for other routes. Attention on all columns may therefore cost less.
-
-    Args:
-        narrow_finalist: The compiled layout, with attention on some columns.
-        fitted_names: Names of the rewrites whose settings are fitted to the layout.
-        cost: Function that returns the cost of a Program, such as its cycles.
-    """
-    try:
-        wide_finalist = _compile(narrow_finalist.rewrites, narrow_finalist.trial, fitted_names, all_columns=True)
-    except DoesNotFit:
-        return narrow_finalist
-    return min(narrow_finalist, wide_finalist, key=lambda finalist: cost(finalist.program))
 
 
 def tree_trials(trees: FittedTrees, phase: str) -> tuple[RewriteTrial, ...]:

@@ -62,10 +62,8 @@ class UsefulRewrites(NamedTuple):
 
     def has_same_settings(self, other: UsefulRewrites) -> bool:
         """Return whether these are the same rewrites, with the same settings, as those of another layout."""
-        settings, other_settings = (
-            (rewrites.setup.rewrites, rewrites.setup.verify_rewrites) for rewrites in (self, other)
-        )
-        return settings == other_settings
+        setup, other_setup = self.setup, other.setup
+        return (setup.rewrites, setup.verify_rewrites) == (other_setup.rewrites, other_setup.verify_rewrites)
 
     def with_rewrite(self, name: str, setting: int) -> UsefulRewrites:
         """Return a copy with one more rewrite, whose saved cycles are not known.
@@ -90,22 +88,18 @@ def useful_rewrites(setup: TrialSetup, rewrites: Rewrites, trial: Trial) -> Usef
         rewrites: Rewrites to try.
         trial: Trial of the layout.
     """
-    options = setup.options
     setup = replace(setup, attention_cols=free_columns(setup, trial))
     if not rewrites or setup.timing is None:
         return UsefulRewrites(setup)
-    is_forced = options.schedule != OPTIMIZED
-    decode_trials = _try_rewrites(setup, rewrites, trial, is_forced=is_forced)
-    verify_trials = _try_verify_rewrites(setup, rewrites, trial, is_forced=is_forced) if options.verify_tokens else None
+    decode_trials = _try_rewrites(setup, rewrites, trial)
+    verify_trials = _try_verify_rewrites(setup, rewrites, trial) if setup.options.verify_tokens else None
     setup = replace(setup, rewrites=settings_of(decode_trials))
     if verify_trials is not None:
         setup = replace(setup, verify_rewrites=settings_of(verify_trials))
     return UsefulRewrites(setup, decode_trials, verify_trials)
 
 
-def _try_rewrites(
-    setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_forced: bool
-) -> tuple[RewriteTrial, ...]:
+def _try_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial) -> tuple[RewriteTrial, ...]:
     """Return the rewrites that save cycles per generated token on a layout.
 
     A rewrite changes the steps of a layer to save cycles, but may not save any on a given layout.
@@ -122,7 +116,6 @@ def _try_rewrites(
             none if all of them need too many colours.
         candidates: Rewrites to try.
         trial: Trial with the layout and the prefill matrix product.
-        is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, DECODE)
 
@@ -131,10 +124,8 @@ def _try_rewrites(
         setup_with_rewrites = replace(setup, rewrites=rewrites)
         return try_layout(setup_with_rewrites, trial.layout, trial.prefill, worth_cycles=0.0).token_cycles  # no prompts
 
-    used_rewrites = _rewrites_that_save(
-        setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced
-    )  # 1
-    may_add = not is_forced and trial.layout.block_parts  # 2
+    used_rewrites = _rewrites_that_save(setup, candidates, partial(cycles_of_layers, setup, layers))  # 1
+    may_add = setup.options.schedule == OPTIMIZED and trial.layout.block_parts  # 2
     split_layer_rewrites = [
         (name, setting) for name, setting in candidates if may_add and known_rewrites()[name].between_stages
     ]
@@ -142,7 +133,7 @@ def _try_rewrites(
     setup_with_rewrites = replace(setup, rewrites=settings_of(used_rewrites), timing=None)
     if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options):
         return used_rewrites
-    return _rewrites_that_save(setup, candidates, token_cycles, is_forced=is_forced)  # 3
+    return _rewrites_that_save(setup, candidates, token_cycles)  # 3
 
 
 def _with_useful_candidates(
@@ -169,9 +160,7 @@ def _with_useful_candidates(
     return used_rewrites
 
 
-def _try_verify_rewrites(
-    setup: TrialSetup, candidates: Rewrites, trial: Trial, *, is_forced: bool
-) -> tuple[RewriteTrial, ...] | None:
+def _try_verify_rewrites(setup: TrialSetup, candidates: Rewrites, trial: Trial) -> tuple[RewriteTrial, ...] | None:
     """Return the rewrites that save cycles in a verification pass; None if they do not fit.
 
     They may differ from the rewrites that save cycles in decode.
@@ -180,18 +169,12 @@ def _try_verify_rewrites(
         setup: Inputs that all trials share. Its rewrites are the starting point.
         candidates: Rewrites to try.
         trial: Trial with the layout and the prefill matrix product.
-        is_forced: Whether all candidates are used, and only their settings are chosen.
     """
     layers = layers_on(setup, trial.layout, trial.prefill, VERIFY)
-    used_rewrites = _rewrites_that_save(
-        setup, candidates, partial(cycles_of_layers, setup, layers), is_forced=is_forced
-    )
+    used_rewrites = _rewrites_that_save(setup, candidates, partial(cycles_of_layers, setup, layers))
     setup_with_rewrites = replace(setup, verify_rewrites=settings_of(used_rewrites), timing=None)
-    return (
-        used_rewrites
-        if try_layout(setup_with_rewrites, trial.layout, trial.prefill).may_be_compiled(setup.options)
-        else None
-    )
+    verify_trial = try_layout(setup_with_rewrites, trial.layout, trial.prefill)
+    return used_rewrites if verify_trial.may_be_compiled(setup.options) else None
 
 
 def verify_choice(
@@ -230,7 +213,7 @@ def verify_choice(
     layout = choice.layout(options.mapping)
     trial = Trial(layout=layout, prefill=choice.prefill, needed_bytes=0, fits=False)
     # 1. Rewrites.
-    used_rewrites = _try_verify_rewrites(setup, rewrites, trial, is_forced=options.schedule != OPTIMIZED)
+    used_rewrites = _try_verify_rewrites(setup, rewrites, trial)
     decode_rewrites = choice.without_rewrite(FITTED_TREES).rewrites
     unpacking = tuple(rewrite for rewrite in choice.rewrites if rewrite[0] == WIDE_UNPACKING)
     verify_rewrites = decode_rewrites if used_rewrites is None else (*settings_of(used_rewrites), *unpacking)
@@ -243,14 +226,15 @@ def verify_choice(
 
 
 def _rewrites_that_save(
-    setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None], *, is_forced: bool
+    setup: TrialSetup, candidates: Rewrites, time: Callable[[Rewrites], float | None]
 ) -> tuple[RewriteTrial, ...]:
     """Return the rewrites that save cycles, with their best settings and savings.
 
     1. For each rewrite with several settings, choose the setting with the fewest cycles, leaving
        all other rewrites unchanged.
     2. Add or remove one rewrite at a time if that saves cycles, or if removing it costs none.
-       Repeat until nothing changes. Skip this step if ``is_forced``.
+       Repeat until nothing changes. This step is for schedule ``optimized`` only. In a list of
+       rewrites, all of them are used.
     3. Compute the cycles that each rewrite saves: the difference when only that rewrite is removed.
 
     Args:
@@ -258,7 +242,6 @@ def _rewrites_that_save(
         candidates: Rewrites to try.
         time: Function that returns the cycle count with the given rewrites; None if they cannot be
             applied.
-        is_forced: Whether all of the setup's rewrites are used.
     """
 
     def cycles(settings: Mapping[str, int]) -> float:
@@ -279,7 +262,7 @@ def _rewrites_that_save(
     for name in chosen_rewrites:  # 1
         best = min(({**best, name: setting} for setting in known_rewrites()[name].settings), key=cycles)
     chosen_rewrites, previous_choice = {name: best[name] for name in chosen_rewrites}, None
-    while not is_forced and chosen_rewrites != previous_choice:  # 2
+    while setup.options.schedule == OPTIMIZED and chosen_rewrites != previous_choice:  # 2
         previous_choice = chosen_rewrites
         for name in names:
             chosen_rewrites = min(chosen_rewrites, _toggle(chosen_rewrites, name, best[name]), key=rank)

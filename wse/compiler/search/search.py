@@ -9,7 +9,7 @@ function is used to choose between them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from wse.compiler.search.exploring.explore import (
     try_layouts,
     within_limits,
 )
-from wse.compiler.search.finalists import Cost, Finalist, Finalists, tree_trials, with_cheaper_attention
+from wse.compiler.search.finalists import Cost, Finalist, Finalists, tree_trials
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.trees import without_fitted
@@ -180,7 +180,7 @@ def search(
         raise finalist_search.failures[0] if finalist_search.failures else refusal(setup, trials)
     if breadth.users > 1 and cost is not None:
         _compile_whole_layers(finalist_search, fitting, breadth.margin, cost)
-    ranked_finalists = _cheapest_first(finalist_search, fitted_later, cost)  # 3
+    ranked_finalists = _cheapest_first(finalist_search, cost)  # 3
     return _compilation(setup, finalist_search.with_updated_trials(trials), ranked_finalists)
 
 
@@ -208,9 +208,7 @@ def _compile_whole_layers(
         ]
 
 
-def _cheapest_first(
-    finalist_search: Finalists, fitted_later: Collection[str], cost: Cost | None
-) -> list[tuple[Finalist, float | None]]:
+def _cheapest_first(finalist_search: Finalists, cost: Cost | None) -> list[tuple[Finalist, float | None]]:
     """Return the fully compiled layouts with their costs, the cheapest first.
 
     The cheapest layout is compiled again in up to two variants, which replace it if they are
@@ -221,7 +219,6 @@ def _cheapest_first(
 
     Args:
         finalist_search: The fully compiled layouts.
-        fitted_later: Names of rewrites whose settings are fitted to each layout.
         cost: Function that returns the cost of a Program. Without it, only the first layout is
             returned.
 
@@ -239,7 +236,7 @@ def _cheapest_first(
     best = finalist_search.with_own_rewrites(cheapest, cost)
     best = finalist_search.with_more_rewrites(best, cost)
     if best.attention_cols and best.saved_by_attention < MARGIN:
-        best = with_cheaper_attention(best, fitted_later, cost)
+        best = finalist_search.with_cheaper_attention(best, cost)
     if best is not cheapest:
         ranked_finalists[0] = best, cost(best.program) if len(ranked_finalists) > 1 else None
     return ranked_finalists

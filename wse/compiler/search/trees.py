@@ -75,7 +75,7 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     """
     timing = setup.timing
     assert timing is not None
-    with_trees = _with_trees(choice)
+    with_trees = choice.with_rewrite(FITTED_TREES)
     # 1. Time each size.
     reduced = _lower(setup, layout, with_trees)
     words = _words(reduced.state, _tokens(setup, timing))
@@ -84,7 +84,7 @@ def fit_trees(setup: TrialSetup, layout: Layout, choice: Choice) -> FittedTrees:
     }
     savings = {size: saving for size, saving in timed_sizes.items() if sum(saving.cycles.values()) > 0}
     # 2. Choose the sizes to fit.
-    costs = TreeCosts(reduced, savings, setup.software.route_rewrite_cycles)
+    costs = TreeCosts(reduced, savings)
     fitted_sizes = _useful_sizes(costs, _runs(setup, timing, reduced, choice))
     if not fitted_sizes:
         return FittedTrees(choice, {})
@@ -191,17 +191,10 @@ def with_group_count(
         choice: Compiler settings to change.
         groups: Number of groups. An all-reduce over fewer PEs has one group per PE.
     """
-    choice = _with_trees(choice)
+    choice = choice.with_rewrite(FITTED_TREES)
     state = reduced_model(spec, wafer, software, options, choice).compile_until("lower_ops").state
     sizes = dict.fromkeys(size for phase in state.phases for run in phase.steps.runs for size in _sizes(run))
     return replace(choice, trees=tuple((size, min(groups, size.pes)) for size in sizes))
-
-
-def _with_trees(choice: Choice) -> Choice:
-    """Return settings with the rewrite `fitted_trees` in prefill, decode and verification."""
-    tree_rewrite = ((FITTED_TREES, 1),)
-    verify_rewrites = None if choice.verify_rewrites is None else choice.verify_rewrites + tree_rewrite
-    return replace(choice, rewrites=choice.rewrites + tree_rewrite, verify_rewrites=verify_rewrites)
 
 
 def _lower(setup: TrialSetup, layout: Layout, choice: Choice) -> ReducedModel:

@@ -201,18 +201,17 @@ class TrialSetup:
         """
         return needed_bytes <= self.wafer.sram_bytes_per_pe or self.options.capacity == REPORT
 
-    def reduced_model(self, layout: Layout, prefill: str, tokens: int) -> ReducedModel:
-        """Return the reduced model (one layer of each kind) of a layout.
+    def reduced_model(self, layout: Layout, prefill: str) -> ReducedModel:
+        """Return the reduced model (one layer of each kind) of a layout, with one prompt token.
 
         Args:
             layout: Division of the wafers into regions.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
-            tokens: Number of tokens per prompt chunk.
 
         Raises:
             BadMesh: The regions do not fit on the mesh.
         """
-        return reduced_model(self.spec, self.wafer, self.software, *self.smallest_choice(layout, prefill, tokens))
+        return reduced_model(self.spec, self.wafer, self.software, *self.smallest_choice(layout, prefill))
 
     def min_chunk_tokens(self, layout: Layout, prefill: str) -> int:
         """Return the shortest useful prompt chunk, in tokens: one token for each row of a region.
@@ -234,7 +233,7 @@ class TrialSetup:
                 includes its PEs on all of them.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         """
-        plans = self.reduced_model(layout, prefill, 1).state.plans
+        plans = self.reduced_model(layout, prefill).state.plans
         return min(min(plan.rows, plan.cols * plan.span) for plan in plans)
 
     def widest_region(self, layout: Layout, prefill: str) -> int:
@@ -244,7 +243,7 @@ class TrialSetup:
             layout: Division of the wafers into regions.
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
         """
-        plans = self.reduced_model(layout, prefill, 1).state.plans
+        plans = self.reduced_model(layout, prefill).state.plans
         return max(plan.cols for plan in plans if any(parts.has_attention for _, parts in plan.layers.parts))
 
     def choice(self, layout: Layout, prefill: str, prefill_chunk: int, head_chunk: int) -> Choice:

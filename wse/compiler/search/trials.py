@@ -10,7 +10,6 @@ import numpy as np
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import DECODE, MESH_GEMM_OWN, MODEL, PREFILL, REPORT, Options
-from wse.compiler.passes.allocate import element_bytes
 from wse.compiler.search.fitting.chunks import chunk_sizes, head_chunks
 from wse.compiler.search.layer_cycles import cycles_by_step
 from wse.compiler.search.reduced.reduced_model import ReducedModel, head_steps, stage_transfers
@@ -47,7 +46,7 @@ def saved_by_large_head_chunk(setup: TrialSetup, layout: Layout, reduced: Reduce
         return 0.0
     # 1. The largest chunk.
     (head_cut,) = (cut for cut, plan in zip(state.cuts, state.plans, strict=True) if plan.has_head)
-    bytes_of_entry = state.options.batch * element_bytes(state, "acc")
+    bytes_of_entry = state.options.batch * state.options.element_bytes("acc")
     smallest_chunk, *larger_chunks = reversed(head_chunks(setup, layout))
     fitting_chunks = [
         chunk
@@ -101,7 +100,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     """
     # 1. One prompt token at a time.
     trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
-    reduced = setup.reduced_model(layout, prefill, 1)
+    reduced = setup.reduced_model(layout, prefill)
     if not setup.allows(known_bytes := setup.misfits.needed_bytes(reduced)):
         return replace(trial, needed_bytes=known_bytes)
     try:

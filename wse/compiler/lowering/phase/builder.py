@@ -19,7 +19,7 @@ from wse.compiler.lowering.phase.block_steps import (
     row_operands,
     transfer_operands,
 )
-from wse.compiler.symbolic import Block, BlockRun, SymAddress, SymBuffer, SymNumber, SymPhase, SymStep, SymSteps
+from wse.compiler.symbolic import Block, BlockRun, SymAddress, SymBuffer, SymNumber, SymStep, SymSteps
 from wse.errors import WseBug
 from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.isa.operands import VIEWS
@@ -238,21 +238,12 @@ class PhaseBuilder:
         yield
         self._overlap = -1
 
-    def phase(self, name: str, tokens: int, user: int, cached: int, *, on_mesh: bool) -> SymPhase:
-        """Close the last block of steps and return the phase. The builder is then unusable.
-
-        Args:
-            name: Name of the phase.
-            tokens: Number of tokens that the phase processes.
-            user: Index of the user; -1 for decode.
-            cached: Number of tokens in the KV cache before the phase.
-            on_mesh: Whether the tokens are partitioned across the rows of the mesh.
-        """
+    def finish(self) -> SymSteps:
+        """Close the last block of steps and return all steps of the phase. The builder is then unusable."""
         self.rewrite_steps()
         self.close()
         del self.rewrite, self.joins  # they may refer to this builder: avoid a reference cycle
-        steps = SymSteps(runs=tuple(self.runs))
-        return SymPhase(name=name, tokens=tokens, user=user, on_mesh=on_mesh, cached=cached, steps=steps)
+        return SymSteps(runs=tuple(self.runs))
 
     def _enter(self) -> None:
         """Prepare to add a step: if the stage has changed, end the block and begin a new one."""

@@ -24,7 +24,6 @@ from wse.compiler.state import RegionCut, StagePlan
 from wse.compiler.symbolic import SymAddress, SymBuffer
 from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
-from wse.program.isa.operands import PICO
 from wse.program.isa.pe_costs import PeCosts
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.cuts.layer_parts import ATTENTION, Parts
@@ -49,9 +48,6 @@ class Context:
             tokens.
         name: Name of the phase.
         chunk: Number of tokens that the phase processes.
-        user: Index of the user; -1 for decode.
-        cached: Number of tokens in the KV cache before the phase.
-        last: Whether the phase also computes the next token.
         parts: Parts of a layer whose ops are being lowered.
         tokens: Number of tokens that a PE processes: the chunk, or the maximum per row if the
             tokens are partitioned across rows. In decode, one token per user.
@@ -72,9 +68,6 @@ class Context:
     on_mesh: bool
     name: str
     chunk: int
-    user: int
-    cached: int
-    last: bool
     parts: Parts = ATTENTION
     tokens: int = field(init=False)
     stream: SymAddress = field(init=False)
@@ -119,14 +112,6 @@ class Context:
         return kv_heads * queries_per_kv, kv_heads, queries_per_kv, self.cut.heads.features_per_head
 
     @property
-    def rotated_size(self) -> int:
-        """Number of rotary dimensions per attention head that a column of PEs stores.
-
-        The rotary dimensions of a head are stored before its other features.
-        """
-        return self.cut.heads.rotated
-
-    @property
     def rewrites(self) -> dict[str, int]:
         """Names of the rewrites that apply to the phase, mapped to their settings.
 
@@ -150,11 +135,6 @@ class Context:
     def own_weights(self) -> bool:
         """True if the phase is prefill by MeshGEMM with a second copy of the weights."""
         return self.on_mesh and self.choice.prefill == MESH_GEMM_OWN
-
-    @property
-    def scale_pico(self) -> int:
-        """Factor by which attention scores are multiplied, in units of 1e-12."""
-        return round(PICO * self.spec.attention_scale)
 
     def temp(self, name: str, elements: int, view: str, use: str = "activations") -> SymBuffer:
         """Return a buffer of the current stage for a temporary value.

@@ -54,7 +54,9 @@ class Exploration:
     def __init__(self, setup: TrialSetup) -> None:
         self._setup = setup
         self._families: dict[tuple[object, ...], LayoutFamily] = {}
-        self._max_bytes = math.inf if setup.options.capacity == REPORT else setup.wafer.sram_bytes_per_pe
+        # bytes per PE for weights, KV cache and activations; infinite if layouts need not fit
+        free_bytes = setup.wafer.sram_bytes_per_pe - setup.reserved_bytes
+        self._free_bytes = math.inf if setup.options.capacity == REPORT else free_bytes
         self.trials: list[Trial] = []
         self.errors: list[BadMesh | DoesNotFit] = []
         self._known_places: set[object] = set()  # of the layouts tried so far
@@ -82,7 +84,7 @@ class Exploration:
         There are separate limits for layouts that were timed, layouts that did not fit, and layouts
         whose weights alone did not fit.
         """
-        misfits = sum(not trial.fits for trial in self.trials) if self._max_bytes < math.inf else 0
+        misfits = sum(not trial.fits for trial in self.trials) if self._free_bytes < math.inf else 0
         max_misfits = 2 * MAX_MISFITS if self._setup.many_users else MAX_MISFITS
         return len(self.trials) - misfits < MAX_TIMED and misfits < max_misfits and self._oversized_count < MAX_CUT
 
@@ -124,7 +126,7 @@ class Exploration:
         `TRIAL_ERROR`. (A layout that exceeds it by less may be the fastest one when the whole model
         is compiled.)
         """
-        pick = _first(family.best_candidate(self._free_bytes) for family in self._families.values())
+        pick = _first(family.best_candidate() for family in self._families.values())
         fastest_cycles = self._fastest_cycles
         if pick is None or self._trials_in_vain == PATIENCE:
             return False
@@ -155,7 +157,7 @@ class Exploration:
 
     def try_smallest(self) -> bool:
         """Try the layout with the lowest optimistic forecast of bytes; return False if none may fit."""
-        pick = _first(family.smallest_candidate(self._free_bytes) for family in self._families.values())
+        pick = _first(family.smallest_candidate() for family in self._families.values())
         if pick is None:
             return False
         self._try(pick)
@@ -184,14 +186,6 @@ class Exploration:
                 self.errors.append(error)
         return []
 
-    @property
-    def _free_bytes(self) -> float:
-        """Bytes per PE for weights, KV cache and activations; infinity if layouts need not fit.
-
-        This is the SRAM of a PE without the bytes reserved for code, stack, runtime and task table.
-        """
-        return self._max_bytes - self._setup.reserved_bytes
-
     def _try(self, pick: Pick) -> Trial | None:
         """Compile and time a layout on a reduced model, and improve the forecasts with the result.
 
@@ -207,7 +201,7 @@ class Exploration:
         candidates.open[pick.number] = False
         trials: list[Trial] = []
         try:
-            reduced = setup.reduced_model(layout, products[-1], 1)
+            reduced = setup.reduced_model(layout, products[-1])
             if reduced.place_key in self._known_places:
                 return None
             self._known_places.add(reduced.place_key)

@@ -284,13 +284,11 @@ def refusal(setup: TrialSetup, trials: list[Trial]) -> Exception:
             return DoesNotFit(f"no layout found has room for KV caches of {options.cache_tokens:,} tokens")
     unsupported_property = unsupported_on_mesh(spec, options)
     if unsupported_property:
-        message = (
+        return BadInput(
             f"{options.prefill} does not support {unsupported_property}, which {spec.name} has: "
             f"use {THIN_GEMM} for prefill"
         )
-        return BadInput(message)
-    message = (
+    return BadMesh(
         f"{options.prefill} needs square regions, and those on {wafer.mesh_rows}x{wafer.mesh_cols} PEs are not: "
         f"choose a square --region, or use {THIN_GEMM} for prefill"
     )
-    return BadMesh(message)

@@ -76,7 +76,7 @@ class LayoutFamily:
         self._cache_bytes = setup.options.batch * setup.cache_bytes_per_pe
         self._planned_passes = setup.options.planned_cache_tokens / (setup.request_tokens * setup.options.batch)
 
-    def best_candidate(self, free_bytes: float) -> Pick | None:
+    def best_candidate(self) -> Pick | None:
         """Return the untried layout with the lowest optimistic cycle forecast that may fit, or None.
 
         The forecast of a request follows from the forecasts of its prompts and of its generated
@@ -86,20 +86,16 @@ class LayoutFamily:
 
         Until a layout of the family has been timed, layouts on whole meshes are preferred to
         layouts on parts of them, so that each mapping is tried in its basic form.
-
-        Args:
-            free_bytes: Bytes per PE for weights, KV cache and activations.
         """
         candidates = self.candidates
         needed_bytes = self._bytes()
-        fits = needed_bytes <= free_bytes
-        numbers = np.flatnonzero(candidates.open & fits).tolist()
+        numbers = np.flatnonzero(candidates.open & (needed_bytes <= candidates.max_bytes)).tolist()
         if not self._generated.trials:
             numbers = [number for number in numbers if candidates.layouts[number].mesh is None] or numbers
         terms, prompt_terms = candidates.terms, candidates.prompt_terms
         token_cycles, token_deviation = self._generated.of(terms), self._generated.deviation(terms)
         prompt_cycles, prompt_deviation = self._prompts.of(prompt_terms), self._prompts.deviation(prompt_terms)
-        passes = self._passes_at_once(free_bytes - needed_bytes) if self._max_passes > 1 else 1.0
+        passes = self._passes_at_once(candidates.max_bytes - needed_bytes) if self._max_passes > 1 else 1.0
         all_cycles = _optimistic(token_cycles + prompt_cycles, np.hypot(token_deviation, prompt_deviation))
         busiest_cycles = _optimistic(
             token_cycles * candidates.max_layers + prompt_cycles,
@@ -146,17 +142,14 @@ class LayoutFamily:
                 by_side[side, change > 0].append((abs(change), number))
         return numbers + [min(changes)[1] for changes in by_side.values()]
 
-    def smallest_candidate(self, free_bytes: float) -> Pick | None:
+    def smallest_candidate(self) -> Pick | None:
         """Return the untried layout with the lowest optimistic byte forecast that may fit, or None.
 
         Forecasts are optimistic: their standard deviation is subtracted. It is large for layouts
         that differ much from those tried so far, so these are tried as well.
-
-        Args:
-            free_bytes: Bytes per PE for weights, KV cache and activations.
         """
         needed_bytes = self._bytes(optimistic=True)
-        numbers = np.flatnonzero(self.candidates.open & (needed_bytes <= free_bytes)).tolist()
+        numbers = np.flatnonzero(self.candidates.open & (needed_bytes <= self.candidates.max_bytes)).tolist()
         return self._lowest_forecast(numbers, needed_bytes)
 
     def _lowest_forecast(self, numbers: list[int], forecasts: F64) -> Pick | None:

@@ -15,7 +15,6 @@ import math
 from dataclasses import replace
 from functools import cache
 from itertools import chain
-from typing import NamedTuple
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import DECODE, PREFILL, REFUSE, VERIFY
@@ -58,19 +57,6 @@ def column_counts(spec: ModelSpec, region_cols: int, *, with_hidden: bool = True
     return tuple(sorted(smallest_count_of.values(), reverse=True))
 
 
-class FittedAttention(NamedTuple):
-    """Compiler settings in which attention uses the fastest number of columns.
-
-    Attributes:
-        choice: The settings, including the number of columns.
-        saved_fraction: Fraction of a layer's cycles that is saved compared with attention on all
-            columns.
-    """
-
-    choice: Choice
-    saved_fraction: float
-
-
 def free_columns(setup: TrialSetup, trial: Trial) -> int:
     """Return the smallest number of attention columns that needs no additional memory per column.
 
@@ -92,7 +78,7 @@ def free_columns(setup: TrialSetup, trial: Trial) -> int:
     return min_columns if min_columns < region_cols else 0
 
 
-def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAttention:
+def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, float]:
     """Return the choice with the fastest number of columns for attention that fits.
 
     With fewer columns, sums over columns are faster, but each column does more work.
@@ -111,10 +97,14 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
         setup: Inputs that all trials share, such as model, wafer and request.
         trial: Result of trying the layout on a reduced model.
         choice: Choice with the chunks, and with the number of `free_columns`.
+
+    Returns:
+        The choice with the number of columns; and the fraction of a layer's cycles that it saves
+        compared with attention on all columns.
     """
     layout, free_cols = trial.layout, choice.attention_cols
     if setup.timing is None or not setup.narrows_attention(trial.prefill):
-        return FittedAttention(choice, 0.0)
+        return choice, 0.0
     phases = _timed_phases(setup, trial, choice)
 
     @cache
@@ -139,12 +129,9 @@ def fit_attention(setup: TrialSetup, trial: Trial, choice: Choice) -> FittedAtte
         ]
         choices = [replace(choice, attention_cols=cols) for cols in (best, *larger_counts)]
         strict = replace(setup, options=replace(setup.options, capacity=REFUSE))
-        fitting = (
-            first_that_fits(strict, setup.options_on(layout), choices, 0).attention_cols if trial.fits else free_cols
-        )
+        fitting = first_that_fits(strict, layout, choices).attention_cols if trial.fits else free_cols
         best = min(free_cols, fitting, key=cycles)
-    fitted_choice = replace(choice, attention_cols=best)
-    return FittedAttention(fitted_choice, 1 - cycles(best) / cycles(0) if best else 0.0)
+    return replace(choice, attention_cols=best), 1 - cycles(best) / cycles(0) if best else 0.0
 
 
 def fit_pass(setup: TrialSetup, trial: Trial, choice: Choice) -> Choice:

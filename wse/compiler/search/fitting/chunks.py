@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from wse.compiler.choice import Choice
-from wse.compiler.options import Options
 from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
@@ -26,14 +25,13 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
     layout, prefill = trial.layout, trial.prefill
     step, longest_prompt = setup.min_chunk_tokens(layout, prefill), max(setup.options.prompt_tokens)
     smallest_chunk = min(step, longest_prompt)
-    options = setup.options_on(layout)
     heads = [setup.choice(layout, prefill, smallest_chunk, entries) for entries in head_chunks(setup, layout)]
-    head = first_that_fits(setup, options, heads, 0).head_chunk
+    head = first_that_fits(setup, layout, heads).head_chunk
     sizes = chunk_sizes(longest_prompt, step)
     guess = len(sizes) // 2
     if trial.prompts is not None:
         sizes, guess = sizes[sizes.index(trial.prompts.chunk) :], 0
-    return first_that_fits(setup, options, [setup.choice(layout, prefill, size, head) for size in sizes], guess)
+    return first_that_fits(setup, layout, [setup.choice(layout, prefill, size, head) for size in sizes], guess)
 
 
 def head_chunks(setup: TrialSetup, layout: Layout) -> list[int]:
@@ -49,7 +47,7 @@ def head_chunks(setup: TrialSetup, layout: Layout) -> list[int]:
     return halvings(ceil_div(setup.spec.vocab_size, cols), setup.smallest_head_chunk(layout))
 
 
-def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], guess: int) -> Choice:
+def first_that_fits(setup: TrialSetup, layout: Layout, choices: list[Choice], guess: int = 0) -> Choice:
     """Return the first settings that fit, from a list in descending order of memory use.
 
     The search starts at a guess and doubles its step size (exponential search; Bentley and Yao,
@@ -57,7 +55,7 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        options: The requested options.
+        layout: Division of the wafers into regions.
         choices: Settings for compiling the layout, which differ in their memory use.
         guess: Index of the settings to try first.
     """
@@ -65,7 +63,7 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
     while first - too_demanding > 1:
         if not too_demanding < at < first:
             at = (too_demanding + first) // 2
-        if _fits(setup, options, choices[at]):
+        if _fits(setup, layout, choices[at]):
             first, at = at, at - stride
         else:
             too_demanding, at = at, at + stride
@@ -73,15 +71,17 @@ def first_that_fits(setup: TrialSetup, options: Options, choices: list[Choice], 
     return choices[first]
 
 
-def _fits(setup: TrialSetup, request: Options, choice: Choice) -> bool:
+def _fits(setup: TrialSetup, layout: Layout, choice: Choice) -> bool:
     """Return whether a model compiled with given settings fits in SRAM and has enough routes.
+
+    The prompts of the request are shortened to one chunk.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
-        request: The user's request. Its prompts are shortened to one chunk.
+        layout: Division of the wafers into regions.
         choice: The settings, such as the chunk size.
     """
-    options = request.with_one_chunk(choice.prefill_chunk)
+    options = setup.options_on(layout).with_one_chunk(choice.prefill_chunk)
     try:
         needed_bytes = reduced_model(setup.spec, setup.wafer, setup.software, options, choice).allocate().needed_bytes()
     except DoesNotFit:

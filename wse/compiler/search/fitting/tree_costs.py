@@ -60,7 +60,7 @@ class TreeCosts:
         stage_count: Number of stages of the reduced model.
     """
 
-    def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving], route_rewrite_cycles: float) -> None:
+    def __init__(self, reduced: ReducedModel, savings: Mapping[TreeSize, Saving]) -> None:
         """Prepare the cost model, given a reduced model whose all-reduces are not yet fitted.
 
         Args:
@@ -68,12 +68,11 @@ class TreeCosts:
                 default number of groups.
             savings: For each all-reduce size that may be fitted, the best number of groups and the
                 cycles it saves.
-            route_rewrite_cycles: Cycles needed to rewrite one route of a router.
         """
         self.savings = savings
         self.stages: dict[TreeSize, set[int]] = {size: set() for size in savings}
         self.stage_count = len(reduced.state.plans)
-        self._reduced, self._rewrite_cycles = reduced, route_rewrite_cycles
+        self._reduced = reduced
         self._phases: dict[int, list[SymPhase]] = defaultdict(list)  # by stage
         self._patterns: dict[tuple[TreeSize, int], int] = {}  # fitted pattern by size and original pattern
         self._layers = [op.layer for op in ops_in_order(reduced.state.graph)]
@@ -150,11 +149,12 @@ class TreeCosts:
         except DoesNotFit:
             return {phase.name: math.inf for phase in phases}
         cycles: dict[str, float] = defaultdict(float)
+        rewrite_cycles = self._state.software.route_rewrite_cycles
         for phase in phases:
             for run in phase.steps.runs:
                 rewrites = int(route_rewrites[phase.steps][run.step : run.step + len(run.block.steps)].sum())
                 saved_cycles = self._saved_cycles(run, fitted_sizes)
-                cycles[phase.name] += self._multiplicity(run) * (rewrites * self._rewrite_cycles - saved_cycles)
+                cycles[phase.name] += self._multiplicity(run) * (rewrites * rewrite_cycles - saved_cycles)
         return cycles
 
     def _saved_cycles(self, run: BlockRun, fitted_sizes: frozenset[TreeSize]) -> float:

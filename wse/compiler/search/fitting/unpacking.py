@@ -6,11 +6,10 @@ It is made after the prompt chunks have been chosen, using the remaining memory.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from wse.compiler.choice import Choice, Rewrites
+from wse.compiler.choice import Choice
 from wse.compiler.options import DECODE, WIDE_UNPACKING
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.fitting.chunks import first_that_fits
@@ -51,7 +50,7 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
 
         The result is infinity if this is impossible.
         """
-        time = cycles_of_layers(setup, layers, _with_setting(choice.rewrites, setting))
+        time = cycles_of_layers(setup, layers, choice.with_rewrite(WIDE_UNPACKING, setting).rewrites)
         return math.inf if time is None else time
 
     best_setting = settings[0]
@@ -59,29 +58,12 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
         if cycles(doubled) > (1 - MIN_SAVED_FRACTION) * cycles(best_setting):
             break
         best_setting = doubled
-    choices = [_with_codes(choice, setting) for setting in reversed(settings) if setting <= best_setting]
-    fitting_choice = first_that_fits(setup, setup.options_on(trial.layout), choices, 0)  # 2
+    choices = [
+        choice.with_rewrite(WIDE_UNPACKING, setting) for setting in reversed(settings) if setting <= best_setting
+    ]
+    fitting_choice = first_that_fits(setup, trial.layout, choices)  # 2
     setting = dict(fitting_choice.rewrites)[WIDE_UNPACKING]
     saved_cycles = cycles(settings[0]) - cycles(setting)
     if saved_cycles <= 0:
         return choice, ()
     return fitting_choice, (RewriteTrial(name=WIDE_UNPACKING, setting=setting, saved_cycles=saved_cycles),)
-
-
-def _with_setting(rewrites: Rewrites, setting: int) -> Rewrites:
-    """Return rewrites in which `wide_unpacking` unpacks a given number of weights at a time.
-
-    The other rewrites are unchanged.
-    """
-    return (*(rewrite for rewrite in rewrites if rewrite[0] != WIDE_UNPACKING), (WIDE_UNPACKING, setting))
-
-
-def _with_codes(choice: Choice, setting: int) -> Choice:
-    """Return compiler settings in which PEs unpack a given number of quantised weights at a time.
-
-    Args:
-        choice: Compiler settings to change, in all phases.
-        setting: Number of weights to unpack at a time.
-    """
-    verify_rewrites = None if choice.verify_rewrites is None else _with_setting(choice.verify_rewrites, setting)
-    return replace(choice, rewrites=_with_setting(choice.rewrites, setting), verify_rewrites=verify_rewrites)

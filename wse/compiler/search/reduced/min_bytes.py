@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wse.compiler.passes.allocate import aligned_bytes, element_bytes, reserved_bytes
+from wse.compiler.passes.allocate import aligned_bytes, reserved_bytes
 from wse.compiler.passes.shard import distinct_tiles, model_shape, regions_of, table_needs
 from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.dimensions import FFN
@@ -50,7 +50,7 @@ def min_bytes(state: State, tile_multiplicity: Callable[[int, int, str], int]) -
 
     def tile_bytes(tile: TileSize) -> int:
         """Return the bytes of a weight tile on one PE, rounded up to the alignment of buffers."""
-        return aligned_bytes(tile.elements * element_bytes(state, tile.view))
+        return aligned_bytes(tile.elements * state.options.element_bytes(tile.view))
 
     # 2. Weight tiles.
     sizes = sizes_of(state)
@@ -59,7 +59,7 @@ def min_bytes(state: State, tile_multiplicity: Callable[[int, int, str], int]) -
         if bytes_by_stage[stage] > max_bytes:
             return bytes_by_stage[stage]
     # 3. Tables and blocks.
-    block_bytes = (1 + shape.gated) * element_bytes(state, "acc")
+    block_bytes = (1 + shape.gated) * state.options.element_bytes("acc")
     for stage, (region, plan, tables) in enumerate(zip(regions, state.plans, table_needs(state), strict=True)):
         bytes_by_stage[stage] += sum(map(tile_bytes, sizes.sizes_of_tables(region, *tables)))
         if any(parts.block == BLOCK and not state.spec.layers[layer].experts for layer, parts in plan.layers.parts):

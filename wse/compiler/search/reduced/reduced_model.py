@@ -18,7 +18,7 @@ import numpy.typing as npt
 from wse.arrays import F64, I64
 from wse.compiler.choice import Rewrites
 from wse.compiler.options import PREFILL
-from wse.compiler.passes.allocate import aligned_bytes, element_bytes
+from wse.compiler.passes.allocate import aligned_bytes
 from wse.compiler.passes.tiling.op_tiles import tiling_of
 from wse.compiler.pipeline import compile_until
 from wse.compiler.search.reduced.min_bytes import min_bytes
@@ -94,7 +94,7 @@ class ReducedModel:
                 are available.
         """
         lowered = self.compile_until("lower_ops")
-        further_bytes = lowered._further_bytes(lowered.state)
+        further_bytes = lowered._further_bytes()
         return replace(self, state=replace(lowered.state, further_bytes=further_bytes)).compile_until("allocate")
 
     def program(self) -> Program:
@@ -147,17 +147,17 @@ class ReducedModel:
             if buffer.use in sizes:
                 layer = _OF_LAYER.search(buffer.name)
                 layers = 1 if layer is None else 1 + self._other_layers(buffer.stage, int(layer[1]))
-                size = aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
+                size = aligned_bytes(buffer.elements * state.options.element_bytes(buffer.view))
                 sizes[buffer.use][buffer.stage] += layers * size
         return list(zip(sizes["kv"], sizes["state"], strict=True))
 
-    def _further_bytes(self, state: State) -> tuple[int, ...]:
+    def _further_bytes(self) -> tuple[int, ...]:
         """Return, for each stage, the bytes per PE of its layers that are not in the reduced model."""
-        bytes_by_stage = [0] * len(state.plans)
+        state, bytes_by_stage = self.state, [0] * len(self.state.plans)
         for buffer in (*state.weights, *state.sym_buffers):
             layer = _OF_LAYER.search(buffer.name)
             if layer is not None and buffer.permanent:
-                size = aligned_bytes(buffer.elements * element_bytes(state, buffer.view))
+                size = aligned_bytes(buffer.elements * state.options.element_bytes(buffer.view))
                 bytes_by_stage[buffer.stage] += self._other_layers(buffer.stage, int(layer[1])) * size
         return tuple(bytes_by_stage)
 
