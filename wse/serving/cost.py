@@ -80,6 +80,8 @@ def usd_per_million_tokens(machines: int, usd_per_hour: float, tokens_per_s: flo
 def system_energy(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
     """Return the energy per token of several machines, with a range based on their power.
 
+    The evidence grade and the source of the energy are those of the power.
+
     Args:
         machines: Number of wafers or GPUs.
         tokens_per_s: Output tokens per second, summed over all users.
@@ -87,11 +89,14 @@ def system_energy(machines: int, tokens_per_s: float, economics: Economics) -> S
     """
     number = economics.power_w
     low, value, high = (joules_per_token(machines, power, tokens_per_s) for power in number.low_value_high)
-    return _proportional(f"{economics.kind}_power_w", number, ENERGY_UNIT, value, (low, high))
+    source = _source(f"{economics.kind}_power_w", number)
+    return SourcedNumber(value=value, unit=ENERGY_UNIT, grade=number.grade, source=source, range=(low, high))
 
 
 def system_cost(machines: int, tokens_per_s: float, economics: Economics) -> SourcedNumber:
     """Return the cost per million tokens of several machines, with a range based on the price.
+
+    The evidence grade and the source of the cost are those of the price.
 
     Args:
         machines: Number of wafers or GPUs.
@@ -100,24 +105,8 @@ def system_cost(machines: int, tokens_per_s: float, economics: Economics) -> Sou
     """
     number = economics.usd_per_hour
     low, value, high = (usd_per_million_tokens(machines, price, tokens_per_s) for price in number.low_value_high)
-    return _proportional(f"{economics.kind}_usd_per_hour", number, PRICE_UNIT, value, (low, high))
-
-
-def _proportional(
-    key: str, number: SourcedNumber, unit: str, value: float, value_range: tuple[float, float]
-) -> SourcedNumber:
-    """Return a result that is proportional to an assumed number, such as a cost to a price.
-
-    The evidence grade and the source of the result are those of the number.
-
-    Args:
-        key: Name of the assumed number, for the source of the result.
-        number: The assumed number.
-        unit: Unit of the result.
-        value: Value of the result.
-        value_range: The result at both ends of the number's range.
-    """
-    return SourcedNumber(value=value, unit=unit, grade=number.grade, source=_source(key, number), range=value_range)
+    source = _source(f"{economics.kind}_usd_per_hour", number)
+    return SourcedNumber(value=value, unit=PRICE_UNIT, grade=number.grade, source=source, range=(low, high))
 
 
 def _source(key: str, number: SourcedNumber) -> str:

@@ -52,7 +52,8 @@ class Caches:
         Args:
             phase: A prefill chunk, a decode pass or a verification pass.
         """
-        for cache in (cache for by_rows in self._caches_of(phase) for cache in by_rows.values()):
+        changed_caches = self.by_user if phase.user < 0 else [self.by_user[phase.user]]
+        for cache in (cache for by_rows in changed_caches for cache in by_rows.values()):
             if phase.name == "prefill":
                 cache.append_chunk(phase.tokens, replicated=not phase.on_mesh)
             elif phase.name == "verify":
@@ -69,14 +70,6 @@ class Caches:
         """
         for cache in self.by_user[user].values():
             cache.remove_last(tokens)
-
-    def _caches_of(self, phase: Phase) -> list[dict[int, CacheBalance]]:
-        """Return the counters that a phase changes: one user's counters, or all users' for decode.
-
-        Returns:
-            For each of these users, the counters, keyed by the row count of a region.
-        """
-        return self.by_user if phase.user < 0 else [self.by_user[phase.user]]
 
 
 class StatefulParts(Protocol):

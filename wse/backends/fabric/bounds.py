@@ -196,7 +196,10 @@ class PhaseBounds:
         """
         messages = transfer.messages
         if isinstance(messages, LineMessages):
-            return self._pattern_links(messages, iterations)
+            # The maximum number of links between a PE that provides a value and a PE that the value reaches.
+            distances = self._reaches(messages.schedule, in_place=messages.in_place)
+            variants = messages.schedule.variants
+            return int(distances[variants[np.arange(iterations) % len(variants)]].max(axis=1).sum())
         if isinstance(messages, Translation):
             if transfer.in_memory:
                 return 0
@@ -205,16 +208,6 @@ class PhaseBounds:
             row_distances = target.row + messages.pieces[:, RECEIVER] - source.row - messages.pieces[:, SENDER]
             return int(np.abs(row_distances).max()) + abs(col_distance)
         return iterations  # a cache shift: one row up
-
-    def _pattern_links(self, messages: LineMessages, iterations: int) -> int:
-        """Return the sum of the distances, in links, of all iterations of a pattern.
-
-        The distance of one iteration is the maximum number of links between a PE that provides a
-        value and a PE that the value reaches.
-        """
-        pattern, in_place = messages.schedule, messages.in_place
-        rounds = pattern.variants[np.arange(iterations) % len(pattern.variants)]
-        return int(self._reaches(pattern, in_place=in_place)[rounds].max(axis=1).sum())
 
 
 def _reaches(pattern: LineSchedule, *, in_place: bool) -> I64:

@@ -242,9 +242,9 @@ class StepCosts:
         line = self._traffic.routes.line(transfer.site.stage, axis)
         variants = pattern.critical(pattern.variants[transfer.site.round % len(pattern.variants)])
         lines = [LinePattern(pattern, variant, words, axis, line) for variant in variants]
-        return (
-            max(lines, key=lambda line_pattern: self._times.time([line_pattern]).cycles) if len(lines) > 1 else lines[0]
-        )
+        if len(lines) == 1:
+            return lines[0]
+        return max(lines, key=lambda line_pattern: self._times.time([line_pattern]).cycles)
 
 
 def _is_along_lines(transfer: Transfer) -> bool:

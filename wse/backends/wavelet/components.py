@@ -35,12 +35,7 @@ def components(count: int, pairs: I32) -> I32:
         is_open = low != high
         if not is_open.any():
             return root
-        sources, targets, low, high = (
-            sources[is_open],
-            targets[is_open],
-            low[is_open],
-            high[is_open],
-        )
+        sources, targets, low, high = (nodes[is_open] for nodes in (sources, targets, low, high))
         np.minimum.at(root, np.maximum(low, high), np.minimum(low, high))
         while True:
             root_of_root = root[root]

@@ -77,22 +77,18 @@ class _Flattening:
 
     A WaveletMachine consists of the routes and vector operations of PEs. The kernel simulates it
     cycle by cycle.
+
+    The queues of wavelets are renumbered, so that queues simulated together are adjacent. Queues
+    that are simulated together form a batch. Within a batch, the order is: queues that share no
+    link with other queues; queues that share a link; queues that are read only by a PE.
+
+    Args:
+        machine: The machine to simulate.
+        shuffle: Seed for a random order within each type; None for the order in the machine.
     """
 
     def __init__(self, machine: WaveletMachine, shuffle: int | None) -> None:
         self.wiring = Wiring(machine)
-        self._renumber(shuffle)
-
-    def _renumber(self, shuffle: int | None) -> None:
-        """Renumber the queues of wavelets, so that queues simulated together are adjacent.
-
-        Queues that are simulated together form a batch. Within a batch, the order is: queues that
-        share no link with other queues; queues that share a link; queues that are read only by a
-        PE.
-
-        Args:
-            shuffle: Seed for a random order within each type; None for the order in the machine.
-        """
         queues = len(self.wiring.key)
         order = np.arange(queues)
         if shuffle is not None:
@@ -108,9 +104,10 @@ class _Flattening:
         """Return all arrays of the simulation kernel for the machine, as `Tables`."""
         links, members, routers, router_component = self._link_table()
         threads, thread_order, op_order = self._thread_table()
+        routes = self._route_table()
         return Tables(
-            queues=self._queue_table(),
-            routes=self._route_table(),
+            queues=self._queue_table(routes),
+            routes=routes,
             links=links,
             members=members,
             routers=routers,
@@ -146,7 +143,7 @@ class _Flattening:
         table[:, k.ROUTE_QUEUE] = self.renumbered[self.wiring.position_queue]
         return table
 
-    def _queue_table(self) -> I32:
+    def _queue_table(self, routes: I32) -> I32:
         """Return the queues for the simulation kernel, with one table row per queue.
 
         A row contains:
@@ -159,7 +156,7 @@ class _Flattening:
         """
         machine, table = self.wiring.machine, np.zeros((len(self.wiring.key), k.QUEUE_WORDS), np.int32)
         latency = [machine.wafer.hop_cycles] * 4 + [machine.wafer.ramp_cycles + 1, machine.wafer.ramp_cycles]
-        side, routes = self.wiring.identity[self.order, 1], self._route_table()
+        side = self.wiring.identity[self.order, 1]
         table[:, k.LINK] = self.link_number[self.order]
         table[:, k.LATENCY] = np.array(latency)[side]
         table[:, k.CAPACITY] = np.array([machine.queue_words(cycles) for cycles in latency])[side]

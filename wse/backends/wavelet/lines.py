@@ -171,10 +171,8 @@ class Lines:
         variants = schedule.variants[round_ % len(schedule.variants), lines][: len(numbers)]
         for variant in np.unique(variants).tolist():
             messages, colours, part = schedule.variant_messages(variant)
-            plan, lines_of_plan = (
-                plan_line(messages, colours, part, store_and_forward=schedule.store_and_forward),
-                numbers[variants == variant],
-            )
+            plan = plan_line(messages, colours, part, store_and_forward=schedule.store_and_forward)
+            lines_of_plan = numbers[variants == variant]
             if source != target:
                 copying_places = messages[messages[:, 2] == Arrival.COPY, 0]
                 self.copies += [(lines_of_plan[:, place], source, target, words) for place in copying_places.tolist()]

@@ -128,7 +128,6 @@ def _describe(machine: WaveletMachine, table: Tables, nodes: list[int]) -> str:
 
 
 LIMIT_CYCLES = 2**29
-NO_EVENTS = np.zeros((0, 3), np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -144,8 +143,6 @@ class MachineRun:
         memory: float32 ``[rows, cols, words]``: memory after the simulation.
         link_words: int64 ``[4, rows, cols]``: words that left each PE to the north, east, south and
             west.
-        visits: Number of times that the simulator processed a queue or a thread, as a measure of
-            its own work.
         moves: int32 ``[n, 6]``: moves of wavelets in order of cycles; empty unless requested.
             Columns are the cycle in which the wavelet leaves a router; row and column of the PE;
             colour; Port through which it leaves (RAMP: into the PE); Port through which it came
@@ -158,7 +155,6 @@ class MachineRun:
     op_times: I32
     memory: F32
     link_words: I64
-    visits: int
     moves: I32
 
     @property
@@ -196,17 +192,16 @@ def run(
         raise BadInput(
             f"wavelet reference: memory of shape {values.shape}; the machine has {shape} (rows, cols, words)"
         )
-    visits, _ = execute(machine, table, values.reshape(-1))
+    events = execute(machine, table, values.reshape(-1))
     check_finished(machine, table)
-    events = NO_EVENTS
     if log:
         entered = int(table.queues[table.identity[:, 1] != Port.RAMP, k.TAIL].sum())
         fresh_table = tables(machine, shuffle=shuffle)
-        _, events = execute(machine, fresh_table, np.zeros(values.size, np.float32), entered)
-    return _result(machine, table, values, visits, events)
+        events = execute(machine, fresh_table, np.zeros(values.size, np.float32), entered)
+    return _result(machine, table, values, events)
 
 
-def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -> tuple[int, I32]:
+def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -> I32:
     """Run the simulation kernel on the arrays of a machine, which are changed in place.
 
     Args:
@@ -216,25 +211,23 @@ def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -
         log: Maximum number of events (moves of a wavelet) to record.
 
     Returns:
-        How often the simulator processed a queue or a thread, and the recorded events, int32
-        ``[n, 3]``.
+        The recorded events, int32 ``[n, 3]``.
     """
-    events, counts = np.zeros((log, 3), np.int32) if log else NO_EVENTS, np.zeros(3, np.int64)
+    events, counts = np.zeros((log, 3), np.int32), np.zeros(3, np.int64)
     burst = burst_words(machine.wafer.stream_words_per_cycle)
     compiled_kernel("run_wavelets").serial(
         table.kernel_tables(memory), table.spans, events, counts, burst, LIMIT_CYCLES
     )
-    return int(counts[2]), events[: counts[1]]
+    return events[: counts[1]]
 
 
-def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, events: I32) -> MachineRun:
+def _result(machine: WaveletMachine, table: Tables, memory: F32, events: I32) -> MachineRun:
     """Collect the results of a simulation from the tables that the kernel has updated.
 
     Args:
         machine: Routes and operations of the simulated PEs.
         table: Arrays of the simulation kernel after the simulation.
         memory: float32 words of all PEs.
-        visits: Number of times that a queue or thread was processed.
         events: Recorded moves of wavelets between queues.
     """
     shape = (machine.rows, machine.cols)
@@ -255,7 +248,6 @@ def _result(machine: WaveletMachine, table: Tables, memory: F32, visits: int, ev
         op_times=op_times,
         memory=memory,
         link_words=words.reshape(4, *shape),
-        visits=visits,
         moves=_moves(machine, table, events),
     )
 
@@ -275,10 +267,7 @@ def _moves(machine: WaveletMachine, table: Tables, events: I32) -> I32:
     leaves, exit_port = pe.copy(), np.full(len(pe), Port.RAMP, np.int32)
     for port in STEP:
         is_after = side == port
-        leaves[is_after], exit_port[is_after] = (
-            machine.neighbours(pe[is_after], port),
-            port.opposite,
-        )
+        leaves[is_after], exit_port[is_after] = machine.neighbours(pe[is_after], port), port.opposite
     entry_port = table.identity[events[:, 2], 1]
     return np.stack(
         [events[:, 0], leaves // machine.cols, leaves % machine.cols, colour, exit_port, entry_port], axis=1

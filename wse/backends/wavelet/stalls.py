@@ -84,13 +84,11 @@ def _circular_wait(plan: Plan) -> str:
     for waiting_flow, awaited_flow in _waiting_pairs(plan):
         waits[root(number[id(waiting_flow)])].setdefault(root(number[id(awaited_flow)]), (waiting_flow, awaited_flow))
     circle = circular_wait(list(waits), lambda number: waits.get(number, ()))
+    if not circle:
+        return ""
     pairs = [waits[a][b] for a, b in zip(circle, [*circle[1:], *circle[:1]], strict=True)]
     wait_texts = [f"{_message(waiting_flow)} for {_message(awaited_flow)}" for waiting_flow, awaited_flow in pairs]
-    return (
-        f"messages wait in a circle: {', '.join(wait_texts)}; give them other colours or another order"
-        if wait_texts
-        else ""
-    )
+    return f"messages wait in a circle: {', '.join(wait_texts)}; give them other colours or another order"
 
 
 def _waiting_pairs(plan: Plan) -> Iterator[tuple[Flow, Flow]]:

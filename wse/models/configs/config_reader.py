@@ -92,9 +92,8 @@ class ConfigReader:
         """
         rule = f"a number above {low:g}, at most {high:g}"
         value = self._get(key, default, rule)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self.refuse(key, value, f"give {rule}")
-        if not low < value <= high:  # rejects NaN as well
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not low < value <= high:  # rejects NaN as well
             self.refuse(key, value, f"give {rule}")
         return float(value)
 
@@ -182,9 +181,8 @@ class ConfigReader:
         """
         rule = f"a list of {count:,} numbers above {low:g}, at most {high:g}"
         value = self._get(key, _MISSING, rule)
-        if not isinstance(value, list) or len(value) != count:
-            self.refuse(key, value, f"give {rule}")
-        if any(type(item) not in (int, float) or not low < item <= high for item in value):
+        are_numbers = isinstance(value, list) and all(type(item) in (int, float) for item in value)
+        if not are_numbers or len(value) != count or not all(low < item <= high for item in value):
             self.refuse(key, value, f"give {rule}")
         return tuple(float(item) for item in value)
 

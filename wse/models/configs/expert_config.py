@@ -109,10 +109,8 @@ def read_sigmoid_experts(config: ConfigReader, *, groups: int, chosen_groups: in
     config.require("scoring_func", ("sigmoid",), "supported: sigmoid")
     config.require("topk_method", ("noaux_tc",), "supported: noaux_tc")
     shared_experts = config.integer("n_shared_experts", 0, MAX_EXPERTS, default=1)
-    return Experts(
-        count=experts.count,
-        active=experts.active,
-        ffn_size=experts.ffn_size,
+    return replace(
+        experts,
         scoring="sigmoid",
         normalised=config.flag("norm_topk_prob", default=True),
         scale=config.number("routed_scaling_factor", 0.0, 1e6, default=scale),

@@ -90,10 +90,10 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     interval = config.integer("full_attention_interval", 1, MAX_LAYERS, default=UNSTATED_INTERVAL)
     kinds = hybrid_kinds(config, interval)
     if FULL not in kinds:
-        key, value = (
-            ("layer_types", [*kinds]) if config.has_value("layer_types") else ("full_attention_interval", interval)
-        )
-        config.refuse(key, value, f"no layer has full attention; give at least one of {count:,} layers {FULL}")
+        remedy = f"no layer has full attention; give at least one of {count:,} layers {FULL}"
+        if config.has_value("layer_types"):
+            config.refuse("layer_types", [*kinds], remedy)
+        config.refuse("full_attention_interval", interval, remedy)
     return tuple(Layer(linear=kind == LINEAR) for kind in kinds)
 
 

@@ -57,7 +57,9 @@ class GgufFile:
             if key in self.metadata:
                 reader.fail(f"the key {key!r} is given twice")
             self.metadata[key] = reader.value(key)
-        _refuse_parts(path, self.metadata.get("split.count"))
+        parts = self.metadata.get("split.count")
+        if isinstance(parts, int) and parts > 1:
+            raise BadModel(f"{path}: is one of {parts} parts of a model; merge them to one file (gguf-split --merge)")
         alignment = self.metadata.get("general.alignment", 32)
         is_valid = isinstance(alignment, int) and 1 <= alignment <= LARGEST_ALIGNMENT and alignment.bit_count() == 1
         if not is_valid:
@@ -101,24 +103,14 @@ def _read_head(reader: GgufReader) -> tuple[int, int]:
         raise BadModel(f"{reader.path}: does not begin with 'GGUF'; is it a GGUF file?")
     version = reader.scalar("<I", "the version")
     if version not in (2, 3):
-        is_big_endian = version & 0xFFFF == 0
-        fault = (
-            "is big-endian; convert it to little-endian"
-            if is_big_endian
-            else f"is GGUF version {version}; supported: 2, 3"
-        )
-        raise BadModel(f"{reader.path}: {fault}")
+        if version & 0xFFFF == 0:
+            raise BadModel(f"{reader.path}: is big-endian; convert it to little-endian")
+        raise BadModel(f"{reader.path}: is GGUF version {version}; supported: 2, 3")
     tensors, items = reader.scalar("<Q", "the number of tensors"), reader.scalar("<Q", "the number of keys")
     for count, limit, item_name in ((tensors, MAX_TENSORS, "tensors"), (items, MAX_ITEMS, "keys")):
         if count > limit:
             reader.fail(f"claims {count:,} {item_name}, the limit is {limit:,}")
     return tensors, items
-
-
-def _refuse_parts(path: Path, parts: Any) -> None:
-    """Raise BadModel if the file contains only one of several parts of a model."""
-    if isinstance(parts, int) and parts > 1:
-        raise BadModel(f"{path}: is one of {parts} parts of a model; merge them to one file (gguf-split --merge)")
 
 
 LARGEST: Final = 2**31 - 1

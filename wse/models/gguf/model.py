@@ -47,10 +47,8 @@ def _dtype(gguf: GgufFile) -> str:
 
     This is the common type of all matrices, or float16 if they are quantised. See `read_gguf`.
     """
-    kinds = {tensor.kind for tensor in gguf.tensors.values() if len(tensor.shape) > 1}
-    is_float32 = kinds <= {"F32"}
-    other_kinds = kinds - {"F32"}
-    if is_float32:
+    other_kinds = {tensor.kind for tensor in gguf.tensors.values() if len(tensor.shape) > 1} - {"F32"}
+    if not other_kinds:
         return "float32"
     return FLOATS.get(other_kinds.pop(), QUANTISED_MODEL_DTYPE) if len(other_kinds) == 1 else QUANTISED_MODEL_DTYPE
 

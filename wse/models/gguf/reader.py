@@ -125,27 +125,15 @@ class GgufReader:
         for _ in range(count):
             begin = position + LENGTH.size
             length = length_at(file_bytes, position)[0] if begin <= size else max_bytes + 1
-            if length > max_bytes or length > size - begin:
+            if length > max_bytes or length > size - begin:  # one of these calls raises an error
                 self.position = position
-                self._text_range(max_bytes, item_name)  # raises the error
+                length = self.scalar("<Q", item_name)
+                if length > max_bytes:
+                    self.fail(f"{item_name} claims {length:,} bytes, the limit is {max_bytes:,}")
+                self.take(length, item_name)
             yield begin, length
             position = begin + length
         self.position = position
-
-    def _text_range(self, max_bytes: int, item_name: str) -> tuple[int, int]:
-        """Return the offset and the length of the string at the read position, and advance past it.
-
-        Args:
-            max_bytes: Maximum size of the string.
-            item_name: What the string is, for the error message.
-
-        Raises:
-            BadModel: The string is longer than ``max_bytes``, or the file ends too early.
-        """
-        length = self.scalar("<Q", item_name)
-        if length > max_bytes:
-            self.fail(f"{item_name} claims {length:,} bytes, the limit is {max_bytes:,}")
-        return self.take(length, item_name), length
 
     def value(self, key: str) -> Any:
         """Return the value of a metadata item. The elements of an array are skipped, not read.

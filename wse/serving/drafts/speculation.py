@@ -170,14 +170,20 @@ class Acceptance:
     def at(self, draft_tokens: int) -> float:
         """Return how many tokens a verification pass yields for a number of draft tokens.
 
-        The result is 1 without draft tokens and is interpolated between measured numbers.
+        The result is 1 without draft tokens and is interpolated linearly between measured numbers.
+        Beyond the largest measured number, it is the value of that number.
 
         Raises:
             BadInput: The number is negative.
         """
         if draft_tokens < 0:
             raise BadInput(f"draft of {draft_tokens} tokens: give a number of at least 0")
-        return _on_line((0, *self.draft_tokens), (1.0, *self.tokens_per_pass), draft_tokens)
+        values = (1.0, *self.tokens_per_pass)
+        measurements = zip((0, *self.draft_tokens), values, strict=True)
+        for (low, low_value), (high, high_value) in itertools.pairwise(measurements):
+            if draft_tokens <= high:
+                return low_value + (high_value - low_value) * (draft_tokens - low) / (high - low)
+        return values[-1]
 
 
 @cache
@@ -279,24 +285,6 @@ def acceptance_of(model: str) -> Acceptance:
     """
     curves = [curve for curve in measured_curves() if _plain(curve.model) == _plain(model)]
     return curves[0] if curves else typical(measured_curves())
-
-
-def _on_line(lengths: tuple[int, ...], values: tuple[float, ...], length: int) -> float:
-    """Return the value at a length, interpolated linearly between the nearest known lengths.
-
-    Beyond the largest known length, the value is that of the largest known length.
-
-    Args:
-        lengths: Known lengths in ascending order.
-        values: Value at each known length.
-        length: Length at which to interpolate.
-    """
-    for (low, low_value), (high, high_value) in zip(
-        zip(lengths, values, strict=True), zip(lengths[1:], values[1:], strict=True), strict=False
-    ):
-        if length <= high:
-            return low_value + (high_value - low_value) * (length - low) / (high - low)
-    return values[-1]
 
 
 def _plain(name: str) -> str:

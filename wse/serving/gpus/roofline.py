@@ -78,6 +78,16 @@ class Parallelism:
     attention_by_data: bool = False
     whole_experts: bool = False
 
+    def cache_parts(self, heads: int) -> int:
+        """Return among how many GPUs the caches or states of all users are divided.
+
+        GPUs beyond this number store copies.
+
+        Args:
+            heads: Number of heads in the cache or state of one user, which are not divided.
+        """
+        return self.gpus if self.attention_by_data else min(self.gpus, heads)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
@@ -248,11 +258,7 @@ class RooflineModel:
         span = min(mean_context, kind.span) if kind.span else mean_context
         reach = min(group.context, kind.span) if kind.span else group.context
         spec = self._windowed_spec if kind.windowed else self.spec
-        parts = (
-            self.parallelism.gpus
-            if self.parallelism.attention_by_data
-            else min(self.parallelism.gpus, spec.kv_head_count)
-        )
+        parts = self.parallelism.cache_parts(spec.kv_head_count)
         entry = spec.cache_features * self.weights.cache_bits / 8
         token_s = span * _attention_flops(spec) / self.parallelism.gpus / self.gpu.bf16_flops_per_s
         return (
@@ -270,10 +276,10 @@ class RooflineModel:
         Returns:
             The same as `_attention`.
         """
-        linear, gpus = self.spec.linear, self.parallelism.gpus
+        linear = self.spec.linear
         assert linear is not None  # a layer has it
-        parts = gpus if self.parallelism.attention_by_data else min(gpus, linear.key_heads)
-        token_s = 6 * linear.state_elements / gpus / self.gpu.bf16_flops_per_s
+        parts = self.parallelism.cache_parts(linear.key_heads)
+        token_s = 6 * linear.state_elements / self.parallelism.gpus / self.gpu.bf16_flops_per_s
         return (
             kind.count * group.users * 2 * linear.user_bytes(PLAIN_BITS // 8) / parts,
             kind.count * group.users * token_s,

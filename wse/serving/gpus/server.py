@@ -19,7 +19,6 @@ from wse.serving.gpus.weights import (
     PLAIN_BITS,
     LayerKind,
     WeightFormat,
-    layers_bytes,
     model_bytes,
     plain_bytes_per_value,
 )
@@ -165,7 +164,7 @@ class GpuServer:
         if self.parallelism.attention_by_data:
             attention = sum(kind.count * kind.attention for kind in self.rooflines.kinds)
             extra = (self.parallelism.gpus - 1) * attention * plain_bytes_per_value(self.spec, self.weights)
-        return (layers_bytes if self.shares_tables else model_bytes)(self.spec, self.weights) + extra
+        return model_bytes(self.spec, self.weights, with_tables=not self.shares_tables) + extra
 
     @cached_property
     def draft_bytes(self) -> float:
@@ -202,8 +201,8 @@ class GpuServer:
 
     def _entry_bytes(self, kind: LayerKind) -> float:
         """Return the bytes that one token needs in the KV cache of a layer, summed over all GPUs."""
-        spec, is_whole = self.spec.with_window_heads if kind.windowed else self.spec, self.parallelism.attention_by_data
-        copies = 1 if is_whole else self.parallelism.gpus / min(self.parallelism.gpus, spec.kv_head_count)
+        spec = self.spec.with_window_heads if kind.windowed else self.spec
+        copies = self.parallelism.gpus / self.parallelism.cache_parts(spec.kv_head_count)
         return spec.cache_features * self.weights.cache_bits / 8 * copies
 
     @cached_property
@@ -251,10 +250,9 @@ class GpuServer:
         Args:
             context_tokens: Number of tokens of the user.
         """
-        draft_user_bytes = (
-            0.0 if self.draft is None else self._draft_copies * self.draft.user_cache_bytes(context_tokens)
-        )
-        user_bytes = self.user_cache_bytes(context_tokens) + draft_user_bytes
+        user_bytes = self.user_cache_bytes(context_tokens)
+        if self.draft is not None:
+            user_bytes += self._draft_copies * self.draft.user_cache_bytes(context_tokens)
         return math.ceil(round(user_bytes / self._kv_bytes_per_token_with_draft, 6))
 
     @property

@@ -146,20 +146,20 @@ def table_bytes(spec: ModelSpec) -> float:
     return spec.vocab_size * spec.hidden_size * PLAIN_BITS / 8
 
 
-def model_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
+def model_bytes(spec: ModelSpec, weights: WeightFormat, *, with_tables: bool = True) -> float:
     """Return the total size of a model's weights in bytes, with each weight counted once.
 
     In the format of the published weights, this is the size of the checkpoint.
+
+    Args:
+        spec: The model.
+        weights: Format of the linear layers.
+        with_tables: Whether to count the weights outside of layers, such as the embedding and head.
     """
-    return sum(_tensor_bytes(spec, name, shape, weights) for name, shape in tensor_shapes(spec).items())
-
-
-def layers_bytes(spec: ModelSpec, weights: WeightFormat) -> float:
-    """Return the size of a model's layer weights in bytes, without the embedding and head."""
     return sum(
         _tensor_bytes(spec, name, shape, weights)
         for name, shape in tensor_shapes(spec).items()
-        if name.startswith("layers.")
+        if with_tables or name.startswith("layers.")
     )
 
 

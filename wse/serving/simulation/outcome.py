@@ -105,6 +105,7 @@ class Recorder:
         order: Indices of the requests of this machine, in arrival order.
         arrivals: Time of arrival of each request; infinity if it is not known yet.
         now: Current time.
+        scheduled_count: Number of requests whose arrival times are known.
         arrived, left: Numbers of requests that have arrived and that have left.
         start_s, first_s, end_s, left_s: Times of each request, as in `SimulationOutcome`.
         cached_tokens: Number of tokens of each prompt that were in the KV cache at its admission.
@@ -130,10 +131,10 @@ class Recorder:
         are_equal = all((lengths == lengths[:1]).all() for lengths in (workload.prompt_tokens, workload.new_tokens))
         self._first_spacing_s = first_s[1] - first_s[0] if len(first_s) == 2 and keeps_distance and are_equal else 0.0
         self._phase = 0.0  # fraction of a pass after which the next request of a closed loop arrives
-        self._scheduled = len(self.order)
+        self.scheduled_count = len(self.order)
         if workload.in_flight is not None:
-            self._scheduled = min(len(self.order), workload.in_flight)
-            for request in self.order[self._scheduled :]:
+            self.scheduled_count = min(len(self.order), workload.in_flight)
+            for request in self.order[self.scheduled_count :]:
                 self.arrivals[request] = math.inf
         self.now: float = first_s[0] if first_s else self.arrivals[0]
         self.arrived = self.left = 0
@@ -146,15 +147,6 @@ class Recorder:
     def next_request(self) -> int | None:
         """Index of the request that arrives next; None if all known requests have arrived."""
         return self.order[self.arrived] if self.arrived < len(self.order) else None
-
-    @property
-    def scheduled_count(self) -> int:
-        """Number of requests whose arrival times are known.
-
-        In a closed loop (a constant number of requests in flight), a new request arrives after
-        another has ended.
-        """
-        return self._scheduled
 
     @property
     def is_done(self) -> bool:
@@ -176,7 +168,7 @@ class Recorder:
     def add(self, request: int) -> None:
         """Add a request, which must arrive after all requests added so far."""
         self.order.append(request)
-        self._scheduled += 1
+        self.scheduled_count += 1
 
     def advance(self, time: float) -> list[int]:
         """Advance the clock and return the requests that arrive up to the new time."""
@@ -237,13 +229,13 @@ class Recorder:
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s
         self.left += 1
-        if self._scheduled < len(self.order):
+        if self.scheduled_count < len(self.order):
             min_spacing_s = (PASS_SPACING if pass_s else PIPELINE_SPACING) * self._first_spacing_s
-            earliest_s = self.arrivals[self.order[self._scheduled - 1]] + min_spacing_s
+            earliest_s = self.arrivals[self.order[self.scheduled_count - 1]] + min_spacing_s
             self._phase = (self._phase + GOLDEN_RATIO) % 1.0
             arrival_s = self.end_s[request] + self._workload.think_s + self._phase * pass_s
-            self.arrivals[self.order[self._scheduled]] = max(arrival_s, earliest_s)
-            self._scheduled += 1
+            self.arrivals[self.order[self.scheduled_count]] = max(arrival_s, earliest_s)
+            self.scheduled_count += 1
 
     def check_little(self) -> None:
         """Check that all requests have left, and that Little's law holds for them.

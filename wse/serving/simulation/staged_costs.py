@@ -222,10 +222,8 @@ class StagedCosts:
         high = _interpolated(*grid.lasts[upper_index], context_fraction)
         if grid.last_tokens[upper_index] == tokens or upper_index == 0:
             return high
-        low, lower_tokens = (
-            _interpolated(*grid.lasts[upper_index - 1], context_fraction),
-            grid.last_tokens[upper_index - 1],
-        )
+        low = _interpolated(*grid.lasts[upper_index - 1], context_fraction)
+        lower_tokens = grid.last_tokens[upper_index - 1]
         return _interpolated(low, high, (tokens - lower_tokens) / (grid.last_tokens[upper_index] - lower_tokens))
 
 

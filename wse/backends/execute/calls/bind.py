@@ -171,20 +171,14 @@ class Binder:
         content_calls = {} if self.contents is None else self.contents.calls(phase)
         step = 0
         while step < len(phase.steps):
-            loop = int(phase.steps.loop[step])
-            if loop < 0:
-                self._add(bound, step, 0)
-                _append(bound, step, content_calls.get(step, []))
-                _append(bound, step, calls_after_step.get(step, []))
-                step += 1
-                continue
-            first, end, iterations = (int(v) for v in phase.steps.loops[loop])
+            loop, iterations = int(phase.steps.loop[step]), phase.steps.iterations(step)
+            end = step + 1 if loop < 0 else int(phase.steps.loops[loop, 1])
             for iteration in range(iterations):
-                for loop_step in range(first, end):
+                for loop_step in range(step, end):
                     self._add(bound, loop_step, iteration)
                     if iteration == iterations - 1:
                         _append(bound, loop_step, content_calls.get(loop_step, []))
-            for loop_step in range(first, end):
+            for loop_step in range(step, end):
                 _append(bound, loop_step, calls_after_step.get(loop_step, []))
             step = end
         return bound

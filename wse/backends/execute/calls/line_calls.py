@@ -280,17 +280,8 @@ def _core_s(schedule: LineSchedule, elements: int, element_bytes: int, *, along_
     Returns:
         Total of all variants.
     """
-    return core_s_of_line(message_spans(schedule, elements, element_bytes), along_columns=along_columns)
-
-
-def core_s_of_line(spans: npt.NDArray[np.int32], *, along_columns: bool) -> float:
-    """Estimate how many seconds one CPU core needs for the messages along one line of PEs.
-
-    Args:
-        spans: int32 ``[m, 5]``, messages from `message_spans`.
-        along_columns: Whether the line is a column of PEs.
-    """
-    source, target, arrival, _, elements = spans.astype(np.int64).T
+    spans = message_spans(schedule, elements, element_bytes)
+    source, target, arrival, _, message_elements = spans.astype(np.int64).T
     multicast = arrival == Arrival.MULTICAST
     pes = np.where(multicast, abs(target - source) + 1, 1)
-    return float((elements * pes * np.where(multicast | along_columns, VECTOR_S, LANE_S)).sum())
+    return float((message_elements * pes * np.where(multicast | along_columns, VECTOR_S, LANE_S)).sum())

@@ -11,7 +11,6 @@ from wse.program.program import Program
 from wse.program.steps import StepKind, Steps
 from wse.program.transfers.host_streams import DrawnIn, LogitsOut, TokenOut
 from wse.program.transfers.stage_streams import Crossing
-from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import TRANSFERS, operand_index
 
 
@@ -64,8 +63,8 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
     arriving: defaultdict[int, list[int]] = defaultdict(list)
     begun_wafers: set[int] = set()
 
-    def begin(wafer: int, *, draws: bool = False) -> StepSegment:
-        """Append a new segment (consecutive steps on one wafer) to the result, and return it.
+    def begin(wafer: int, *, draws: bool = False) -> None:
+        """Append a new segment (consecutive steps on one wafer) to the result.
 
         Args:
             wafer: Index of the wafer.
@@ -74,18 +73,18 @@ def segments(program: Program, steps: Steps) -> tuple[StepSegment, ...]:
         receives, begins = tuple(arriving.pop(wafer, ())), wafer not in begun_wafers
         found.append(StepSegment(wafer=wafer, receives=receives, begins=begins, draws=draws))
         begun_wafers.add(wafer)
-        return found[-1]
 
     for step, stage in enumerate(steps.stage.tolist()):
-        placed_stage, kind = program.stages[stage], _transfer_kind(steps, step)
+        placed_stage = program.stages[stage]
+        kind = TRANSFERS[steps.code[step]] if steps.kind[step] == StepKind.TRANSFER else None
         if placed_stage.span > 1 or (kind is Crossing and steps.loop[step] >= 0):
             raise WseBug(
                 f"{program.op_names[steps.op[step]]}: an op that spans wafers or crosses in a loop has no segments"
             )
         draws = kind is DrawnIn
-        segment = (
-            begin(placed_stage.wafer, draws=draws) if _is_cut(found, placed_stage.wafer) or draws else found[-1]
-        )  # 1
+        if draws or not found or found[-1].wafer != placed_stage.wafer:  # 1
+            begin(placed_stage.wafer, draws=draws)
+        segment = found[-1]
         segment.steps.append(step)
         segment.tokens_out |= kind is TokenOut
         segment.logits_out |= kind is LogitsOut
@@ -128,21 +127,3 @@ def may_overlap(program: Program, steps: Steps, found: Sequence[StepSegment]) ->
                     if has_same_steps and len({at for at, step in spans if first <= step <= last}) > 1:
                         return False
     return True
-
-
-def _is_cut(found: Sequence[StepSegment], wafer: int) -> bool:
-    """Return True if the next step runs on another wafer than the last segment.
-
-    A segment consists of consecutive steps on one wafer, so the next step must then begin a new
-    segment. The result is also True if there is no segment yet.
-
-    Args:
-        found: Segments so far.
-        wafer: Index of the wafer that runs the next step.
-    """
-    return not found or found[-1].wafer != wafer
-
-
-def _transfer_kind(steps: Steps, step: int) -> type[Transfer] | None:
-    """Return the class of the transfer that a step runs; None for a step that runs a kernel."""
-    return TRANSFERS[steps.code[step]] if steps.kind[step] == StepKind.TRANSFER else None

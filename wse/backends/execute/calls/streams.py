@@ -180,10 +180,8 @@ class Streams:
             places: For each token, its index in ``host_logits``.
         """
         assert isinstance(transfer, LogitsOut)
-        count, columns = (
-            transfer.elements // len(places),
-            slice(transfer.source_col, transfer.source_col + transfer.cols),
-        )
+        count = transfer.elements // len(places)
+        columns = slice(transfer.source_col, transfer.source_col + transfer.cols)
         chunk = arena.read_row(element_type, self._program.root_row, transfer.source, len(places) * count)
         chunk = chunk.reshape(arena.cols, len(places), count)[columns]
         per_col = ceil_div(self._program.vocab_size, arena.cols)

@@ -180,9 +180,9 @@ class TransferCalls:
         target_blocks, vectors = self._arenas[messages.target_stage].blocks_per_row, messages.vectors
         if remote_tiles is None:
             source_view, blocks = self._view(transfer), self._arenas[transfer.site.stage].blocks_per_row
+            address = transfer.source
         else:
-            source_view, blocks = remote_tiles
-        address = transfer.source if remote_tiles is None else 0
+            (source_view, blocks), address = remote_tiles, 0
         operands = np.array(
             [
                 *(vectors, blocks, target_blocks, address, transfer.target, transfer.elements // vectors),
@@ -193,14 +193,8 @@ class TransferCalls:
         )
         words = messages.words if on_mesh else np.zeros_like(messages.words)
         target_view = self._views[messages.target_stage][transfer.site.view]
-        arguments = (
-            source_view,
-            target_view,
-            self._streams.links[target.wafer],
-            messages.pieces,
-            words,
-            operands,
-        )
+        links = self._streams.links[target.wafer]
+        arguments = (source_view, target_view, links, messages.pieces, words, operands)
         return compiled_kernel("hand_over").serial, arguments
 
     def loads(self, phase: Phase, step: int, slots: Slots, iteration: int) -> LineLoads | None:

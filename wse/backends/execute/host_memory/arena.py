@@ -45,6 +45,8 @@ class Arena:
     counts the words that leave each PE on its four links.
 
     Attributes:
+        memory: All bytes of the arena, uint8, ordered by block (neighbouring PEs), address and lane
+            (PE).
         pending_loads: Transfers whose words are not counted in `links` yet, and how often each was
             executed.
     """
@@ -55,7 +57,7 @@ class Arena:
         self.blocks_per_row, self.lanes = _block_shape(cols)
         self.bytes_per_pe = _whole_words(top_byte - base_byte)
         self.blocks = rows * self.blocks_per_row
-        self._memory = _aligned_zeros(self.blocks * self.bytes_per_pe * self.lanes)
+        self.memory = _aligned_zeros(self.blocks * self.bytes_per_pe * self.lanes)
         self.pending_loads: Counter[LineLoads] = Counter()
         self._links: npt.NDArray[np.int64] = np.zeros((4, rows, cols), np.int64)
 
@@ -91,7 +93,7 @@ class Arena:
             Array ``[block, element, lane]``. A block is a group of neighbouring PEs of a row, and a
             lane is one PE of the block. bfloat16 and float16 are stored as 16-bit integers.
         """
-        typed = self._memory.view(STORAGE[element_type])
+        typed = self.memory.view(STORAGE[element_type])
         return typed.reshape(self.blocks, -1, self.lanes)
 
     def read(self, element_type: str, address: int, count: int) -> npt.NDArray[np.generic]:
@@ -167,11 +169,6 @@ class Arena:
             STORE_CODES(self.view(element_type), matrix, *indices, shard.row_shifts, shard.column_shifts, operands)
         else:
             STORE_NUMBERS(self.view(element_type), matrix, *indices, operands)
-
-    @property
-    def memory(self) -> npt.NDArray[np.uint8]:
-        """All bytes of the arena, ordered by block (neighbouring PEs), address and lane (PE)."""
-        return self._memory
 
 
 def _block_shape(cols: int) -> tuple[int, int]:

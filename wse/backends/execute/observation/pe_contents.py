@@ -85,14 +85,10 @@ class PeContents:
             step: Last step that needs the buffer.
         """
         begin, end = buffer.address, buffer.address + buffer.bytes
-        other_buffers = (
-            other_buffer
-            for other_buffer in self._program.buffers
-            if other_buffer.stage == buffer.stage and other_buffer is not buffer
-        )
         return any(
             phase in phases and first == step
-            for other_buffer in other_buffers
+            for other_buffer in self._program.buffers
+            if other_buffer.stage == buffer.stage and other_buffer is not buffer
             if other_buffer.address < end and other_buffer.address + other_buffer.bytes > begin
             for phase, first, _ in other_buffer.live
         )

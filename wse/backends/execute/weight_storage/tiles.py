@@ -229,7 +229,7 @@ def patch_shard(part: TilePart, first: int, patch: Patch, tile: Tile, places: I3
     by_row, by_column = sides[::-1] if part.transposed or part.outer is None else sides
     return PatchShard(
         patch=patch,
-        rows=_shift_indices(by_row[0], first),
+        rows=np.where(by_row[0] >= 0, by_row[0] - np.int32(first), np.int32(-1)),
         columns=by_column[0],
         row_places=by_row[1],
         column_places=by_column[1],
@@ -298,11 +298,6 @@ def _divided_among_sharers(part: TilePart, patch: Patch) -> I32:
     blocks = padded.reshape(lanes, part.sharers, width)
     by_row_and_col = blocks.transpose(1, 0, 2) if part.inner_axis == ROWS else blocks
     return by_row_and_col[patch.first_row : patch.last_row, patch.first_col : patch.last_col]
-
-
-def _shift_indices(index: I32, first: int) -> I32:
-    """Return the indices minus ``first``. Negative indices, which are padding, become -1."""
-    return np.where(index >= 0, index - np.int32(first), np.int32(-1))
 
 
 def _row_axis(part: TilePart) -> int:

@@ -236,18 +236,18 @@ class _Reader:
             return values.astype(self._type, copy=False)
 
     def _require_finite(self, name: str, source: Source, values: Tensor) -> Tensor:
-        """Check that floating-point values are finite and not too large, and return the values."""
-        if values.dtype.name in INFINITE and values.size:
-            self._check(name, source, values)
-        return values
+        """Check that floating-point values are finite and not too large, and return the values.
 
-    def _check(self, name: str, source: Source, values: Tensor) -> None:
-        """Raise BadModel for values that are not finite or too large for the element type."""
+        Raises:
+            BadModel: A value is not finite, or is too large for the element type.
+        """
         kind = values.dtype.name
+        if kind not in INFINITE or not values.size:
+            return values
         bits = _largest_magnitude(values)
         if bits >= INFINITE[kind]:
             if self._allow_nonfinite:
-                return
+                return values
             count, total = _nonfinite(source), math.prod(source.shape)
             raise BadModel(
                 f"{name}: {count:,} of {total:,} values are not finite numbers; "
@@ -257,6 +257,7 @@ class _Reader:
         if self.element_type == "float16" and largest_value > LARGEST_HALF:
             limit = f"more than float16's {LARGEST_HALF:,}"
             raise BadModel(f"{name}: contains {largest_value:.3g}, {limit}; use --dtype bfloat16 or float32")
+        return values
 
 
 def _largest_magnitude(values: Tensor) -> Any:

@@ -139,18 +139,22 @@ def closed_form(
         raise BadInput(f"closed form of {collective}: {words} words on {rows}x{cols} PEs; give at least 1 of each")
     if rows * cols == 1:
         return 0.0
-    if algorithm in line_reduces() or algorithm == "ring":
-        _check_line(algorithm, rows, cols)
+    needs_line = algorithm in line_reduces() or algorithm == "ring"
+    if needs_line and min(rows, cols) > 1:
+        raise BadInput(
+            f"closed form of {algorithm}: {rows}x{cols} PEs are not a line; give one row or column, or use an x_y_ form"
+        )
     if algorithm == "ring":
         return model_cycles(ring_all_reduce.terms(rows * cols, words), wafer, grouping or Grouping.OVERLAPPED)
     flooding_terms = multicast.terms(rows * cols - 1, words, rows + cols - 2)
     flooding = model_cycles(flooding_terms, wafer, grouping or Grouping.OVERLAPPED)
     if collective in ("message", "broadcast"):
         return flooding
-    lines, reduce = [cols, rows], algorithm.removeprefix("x_y_")
+    lines, reduce_name = [cols, rows], algorithm.removeprefix("x_y_")
     if algorithm == "snake":
-        lines, reduce = [rows * cols], "chain"
-    cycles = sum(_reduce(reduce, length, words, wafer, grouping) for length in lines if length > 1)
+        lines, reduce_name = [rows * cols], "chain"
+    reduce = line_reduces()[reduce_name]
+    cycles = sum(reduce_form(reduce, length, words, wafer, grouping) for length in lines if length > 1)
     return cycles + flooding if collective == "all_reduce" else cycles
 
 
@@ -180,7 +184,7 @@ def reduce_bound(length: int, words: int, wafer: WaferSpec, *, root: int = 0) ->
             f"bound of a reduce: {words} words on {length} PEs into PE {root}; "
             "give at least 2 PEs and 1 word, and a root on the line"
         )
-    return _reduce("auto_gen", max(root + 1, length - root), words, wafer, None)
+    return reduce_form(line_reduces()["auto_gen"], max(root + 1, length - root), words, wafer)
 
 
 def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, *, root: int = 0) -> float:
@@ -194,19 +198,6 @@ def distance_to_bound(cycles: float, length: int, words: int, wafer: WaferSpec, 
         root: Index of the PE that receives the sum; 0 for an all-reduce.
     """
     return cycles / reduce_bound(length, words, wafer, root=root)
-
-
-def _reduce(name: str, length: int, words: int, wafer: WaferSpec, grouping: Grouping | None) -> float:
-    """Return the closed-form cycle count of the reduce with a given name over a line of PEs.
-
-    Args:
-        name: Name of the reduce, such as ``chain``.
-        length: Number of PEs on the line, at least 2.
-        words: Number of 32-bit words per PE.
-        wafer: Wafer type, which defines the cycles per hop and per ramp.
-        grouping: How the terms are combined; None to use the form as published.
-    """
-    return reduce_form(line_reduces()[name], length, words, wafer, grouping)
 
 
 def reduce_form(
@@ -225,14 +216,6 @@ def reduce_form(
     if reduce.published_cycles is not None and grouping is None:
         return reduce.published_cycles(length, words, level)
     return model_cycles(reduce.terms(length, words, level), wafer, grouping or Grouping.OVERLAPPED)
-
-
-def _check_line(algorithm: str, rows: int, cols: int) -> None:
-    """Raise BadInput if a rectangle of PEs is not a line, as the algorithm requires."""
-    if min(rows, cols) > 1:
-        raise BadInput(
-            f"closed form of {algorithm}: {rows}x{cols} PEs are not a line; give one row or column, or use an x_y_ form"
-        )
 
 
 PUBLISHED: Final = "Luczynski et al., Near-Optimal Wafer-Scale Reduce, HPDC 2024, arXiv 2404.15888"

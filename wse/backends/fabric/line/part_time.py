@@ -74,7 +74,7 @@ class _Messages(NamedTuple):
         """
         source, target, arrival = messages.T
         hops = np.abs(places[target] - places[source])
-        room = 2 * costs.waiting_words + hops * (costs.queue_words + costs.hop - 1)
+        room = 2 * costs.waiting_words + hops * costs.hop_room
         return cls(
             source=source,
             target=target,

@@ -128,10 +128,8 @@ def pieces_of_messages(
     """
     rises = target > source
     step = np.where(rises, 1, -1)
-    near, last_link = (
-        np.where(enters_all, source + step, target),
-        target - step,
-    )  # first PE entered, PE before the last link
+    near = np.where(enters_all, source + step, target)  # first PE entered
+    last_link = target - step  # PE before the last link
     spans = np.empty((len(Resource), 2, len(source)), np.int32)
     for end, (link, entered_pes) in enumerate(
         (

@@ -165,10 +165,8 @@ class Routes:
         sideways = (direction == EAST) | (direction == WEST)
         along_rows, along_columns = rectangles[sideways], rectangles[~sideways]
         if self.has_no_faults:
-            col_hops, row_hops = (
-                along_rows[:, END_COL] - along_rows[:, COL],
-                along_columns[:, END_ROW] - along_columns[:, ROW],
-            )
+            col_hops = along_rows[:, END_COL] - along_rows[:, COL]
+            row_hops = along_columns[:, END_ROW] - along_columns[:, ROW]
             return int(col_hops.max(initial=0)) + int(row_hops.max(initial=0))
         return self._max_hops(0, along_rows) + self._max_hops(1, along_columns)
 
@@ -214,12 +212,10 @@ class Routes:
             stage: Index of the stage.
             axis: ROWS or COLUMNS, the direction of the line.
         """
+        if self.has_no_faults:
+            return None
         placed_stage = self.program.stages[stage]
-        return (
-            None
-            if self.has_no_faults
-            else self._longest(placed_stage.rect.rows, placed_stage.rect.cols, placed_stage.span, axis)
-        )
+        return self._longest(placed_stage.rect.rows, placed_stage.rect.cols, placed_stage.span, axis)
 
     def _hops_on(self, plane: int, rectangles: I64) -> int:
         """Return how many physical hops all words make on one plane (a wafer and a direction).

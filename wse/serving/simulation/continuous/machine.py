@@ -253,11 +253,9 @@ class ContinuousMachine:
                 self.record.end_s[request] = self.record.first_s[request]
                 self.leave(request, first_token_s)
                 continue
-            token_s = (
-                first_token_s
-                if self.prefill is None
-                else self.record.first_s[request] - self.prefill.machine.costs.host_s
-            )
+            token_s = first_token_s
+            if self.prefill is not None:
+                token_s = self.record.first_s[request] - self.prefill.machine.costs.host_s
             if self.policy.prompt_tokens is None:  # in a pipeline, a token need not wait for the start of a round
                 self.phase_s[request] = now_s - first_token_s
             self.rounds.join(request, now_s - self.phase_s[request] - token_s)

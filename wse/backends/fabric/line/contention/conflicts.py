@@ -174,10 +174,8 @@ def _multi_message_conflicts(
     """
     conflicts: list[Conflict | None] = []
     for piece, other_piece, kind in zip(i.tolist(), j.tolist(), resource.tolist(), strict=True):
-        (low, high), (start, end) = (
-            pieces.spans[kind, :, piece].tolist(),
-            other_pieces.spans[kind, :, other_piece].tolist(),
-        )
+        low, high = pieces.spans[kind, :, piece].tolist()
+        start, end = other_pieces.spans[kind, :, other_piece].tolist()
         places = np.arange(max(low, start), min(high, end) + 1)
         source, other_source = _sources(pieces, piece, places, kind), _sources(other_pieces, other_piece, places, kind)
         common_places = np.flatnonzero((source >= 0) & (other_source >= 0))  # 3
