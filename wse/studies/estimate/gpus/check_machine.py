@@ -46,8 +46,8 @@ def check_machine(request: EstimateRequest, explicit_fields: Collection[str] = (
     wrong_options = sorted(name for name in given_names if not {name, *group_path(EstimateRequest, name)} & SHARED)
     if wrong_options:
         flags = ", ".join(map(_flag, wrong_options))
-        msg = f"--gpu {request.gpu}: {flags} applies to wafers only; leave it out, or leave out --gpu"
-        raise BadInput(msg.replace(" applies", " apply") if len(wrong_options) > 1 else msg)
+        applies, it = ("applies", "it") if len(wrong_options) == 1 else ("apply", "them")
+        raise BadInput(f"--gpu {request.gpu}: {flags} {applies} to wafers only; leave {it} out, or leave out --gpu")
 
 
 def _flag(field: str) -> str:
