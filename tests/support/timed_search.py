@@ -41,7 +41,7 @@ def timing_of(machine: WaferSpec, software: SoftwareProfile, new_tokens: int = T
 
     def by_step(program: Program, phases: Sequence[int]) -> list[StepCycles]:
         costs = [cost_of(program, number, machine, software, after) for number in phases]
-        return [StepCycles(cost.by_step, cost.launch_by_step) for cost in costs]
+        return [StepCycles(cost.on_wafer_by_step, cost.launch_by_step) for cost in costs]
 
     line = pattern_times(LineCosts.for_software(machine, software))
     return Timer(by_step, new_tokens, line.alone_cycles)

@@ -225,11 +225,13 @@ def tokens_text(prompt_tokens: int, generated_tokens: int) -> str:
 def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
     """Return the description of a machine, followed by what the user changed.
 
-    This is how experts are chosen, unless evenly, and numbers of the wafer and its software.
+    These are the choice of experts, if it is not even, and changed numbers of the wafer and its
+    software.
 
     Args:
         text: Description of the machine.
-        inputs: Inputs of the study. Changed numbers have keys such as ``wafer.NAME``.
+        inputs: Inputs of the study. The choice of experts has the key ``routing``, and changed
+            numbers have keys such as ``wafer.NAME``.
     """
     routing = [f"experts chosen as in {printable(inputs['routing'])}"] if "routing" in inputs else []
     return ", ".join([text, *routing, *setting_texts(changed_numbers(inputs))])

@@ -28,6 +28,9 @@ def test_each_row_is_the_estimate_of_the_changed_machine(result: WhatIfResult) -
         ratio = changed_estimate.serving.tokens_per_s_per_user / plain.serving.tokens_per_s_per_user
         assert found.factors["tokens_per_s_per_user"] == pytest.approx(ratio)
     assert result.changes[0].numbers == {"wafer.clock_hz": (875e6, 1750e6)}
+    (more_sram,) = (row for row in result.changes if row.change == "sram")
+    assert more_sram.has_effect
+    assert more_sram.max_users > result.base.max_users == plain.serving.max_users
 
 
 def test_inputs_and_numbers_of_the_base_are_those_of_an_estimate() -> None:

@@ -69,7 +69,7 @@ def test_overloaded_service_suggests_the_default_objective(objective: str) -> No
 def test_rate_that_needs_too_many_replicas_is_refused_with_a_rate_that_is_not() -> None:
     with pytest.raises(BadInput, match="at most 10,000 are simulated") as refusal:
         wse.serve_sim(**STORY, rate=1e9, replicas="auto")
-    rate = int(str(refusal.value).rpartition(" ")[2])
+    rate = float(str(refusal.value).rpartition(" ")[2])
     capacity = wse.serve_sim(**STORY).load.capacity_requests_per_s
     assert math.ceil(rate / capacity / 0.9) == 10_000
 

@@ -115,6 +115,11 @@ class PhaseCost:
         return np.asarray(self.by_cause.sum(axis=1), np.float64)
 
     @property
+    def on_wafer_by_step(self) -> F64:
+        """Part of `by_step` that is not a wait for the host, float64 ``[steps]``."""
+        return self.by_step - self.by_cause[:, CAUSES.index("host")]
+
+    @property
     def launch_by_step(self) -> F64:
         """Part of `by_step` with the cause ``launch``, such as starting tasks, float64 ``[steps]``."""
         return self.by_cause[:, CAUSES.index("launch")]

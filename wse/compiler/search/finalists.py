@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from wse.compiler.choice import Rewrites
-from wse.compiler.options import FITTED_TREES, WIDE_UNPACKING
+from wse.compiler.options import FITTED_TREES, OPTIMIZED, WIDE_UNPACKING
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.fitting.attention_columns import fit_attention, free_columns
 from wse.compiler.search.fitting.chunks import largest_chunks
 from wse.compiler.search.fitting.unpacking import fit_unpacking
@@ -140,7 +141,7 @@ class Finalists:
             finalist: The compiled layout.
             cost: Function that returns the cost of a Program, such as its cycles.
         """
-        if finalist is self.finalists[0]:
+        if finalist.trial.layout == self.finalists[0].trial.layout:
             return finalist
         try:
             own_rewrites = useful_rewrites(self._setup, self._rewrites, finalist.trial)
@@ -156,18 +157,21 @@ class Finalists:
 
         Rewrites are chosen by the cycles of a layer in decode, with default all-reduce trees. With
         fitted trees, or in prefill, others may save cycles as well. Each of them is added in turn,
-        and kept if the whole request becomes cheaper.
+        with its preferred setting, and kept if the whole request becomes cheaper. If the request
+        lists its rewrites, none is added.
 
         Args:
             finalist: The compiled layout.
             cost: Function that returns the cost of a Program, such as its cycles.
         """
-        for rewrite in self._rewrites:
-            used_names = {name for name, _ in finalist.rewrites.setup.rewrites}
-            if rewrite[0] in used_names:
+        is_optimized, trial = self._setup.options.schedule == OPTIMIZED, finalist.trial
+        used_names = {name for name, _ in finalist.rewrites.setup.rewrites}
+        for name, setting in self._rewrites:
+            is_useless = known_rewrites()[name].between_stages and not trial.layout.block_parts
+            if not is_optimized or name in used_names or is_useless:
                 continue
             try:
-                variant = _compile(finalist.rewrites.with_rewrite(*rewrite), finalist.trial, self._fitted_names)
+                variant = _compile(finalist.rewrites.with_rewrite(name, setting), trial, self._fitted_names)
             except DoesNotFit:
                 continue
             finalist = min(finalist, variant, key=lambda compiled: cost(compiled.program))
@@ -241,10 +245,11 @@ class Finalists:
         return self._timed_products[key]
 
     def _compile_first(self, products: Sequence[Trial]) -> Trial | None:
-        """Compile the whole model on a layout, trying prefill matrix products until one fits.
+        """Compile the whole model on a layout, with one or more prefill matrix products.
 
-        If the search is for one user, or if the products have not been timed, all of them are
-        compiled, and the cost function decides between them later.
+        If the search is for one user, or if the products have not been timed, all given products
+        are compiled, and the cost function decides between them later. Otherwise, and without a
+        cost function, products are tried until one fits.
 
         Args:
             products: Trials of the layout, one per matrix product.

@@ -129,7 +129,7 @@ def search(
     1. Try the layouts of the mapping on reduced models, with each matrix product that prefill may
        use: all layouts, or with ``timing`` the most promising ones (`explore`).
     2. Fully compile the layouts with the fastest requests, as many as ``breadth`` specifies: each
-       with its fastest prefill product, the best chunks that fit, and attention columns and
+       with its fastest prefill products, the best chunks that fit, and attention columns and
        all-reduce trees fitted to these (`Finalists`). With ``timing``, the rewrites are those that
        save cycles on the first of these layouts, separately for decode and for verification passes.
     3. Choose the Program with the lowest cost. If its layout is not the first one, try the rewrites
@@ -211,10 +211,10 @@ def _compile_whole_layers(
 def _cheapest_first(finalist_search: Finalists, cost: Cost | None) -> list[tuple[Finalist, float | None]]:
     """Return the fully compiled layouts with their costs, the cheapest first.
 
-    The cheapest layout is compiled again in up to two variants, which replace it if they are
-    cheaper:
+    The cheapest layout is compiled again in variants, which replace it if they are cheaper:
 
     - with the rewrites that save cycles on it, if it is not the layout whose rewrites are used
+    - with each rewrite that is not used
     - with attention on all columns, if restricting attention to some columns saves little
 
     Args:

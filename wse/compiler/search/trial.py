@@ -43,7 +43,7 @@ class StepCycles(NamedTuple):
     """Cycle counts of the steps of a phase.
 
     Attributes:
-        all: float64 ``[steps]``: all cycles that a step adds to the phase.
+        all: float64 ``[steps]``: all cycles that a step adds to the phase, except waits for the host.
         launch: float64 ``[steps]``: the part of these cycles with the cause ``launch``, such as starting tasks.
     """
 

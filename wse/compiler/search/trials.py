@@ -257,16 +257,14 @@ def _with_faster_head(program: Program, cycles: StepCycles, saved_cycles: float)
 def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:
     """Return a copy of a Program whose prompt chunk is in the middle of the longest prompt.
 
-    The chunk's cycles depend on the number of tokens that are already in the KV cache. This is at
-    least one token, because the first chunk of a prompt also waits for the host (`Phase.begins`),
-    which takes equally long with all layouts and sizes of chunks.
+    The chunk's cycles depend on the number of tokens that are already in the KV cache.
 
     Args:
         setup: Inputs that all trials share, including the prompt lengths.
         program: Program whose first phase is a prompt chunk.
     """
     chunk, *other_phases = program.phases
-    cached_tokens = max(1, ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2))
+    cached_tokens = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
     return replace(program, phases=(replace(chunk, cached=cached_tokens), *other_phases))
 
 

@@ -134,8 +134,8 @@ def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement, *, all_
     Args:
         remedy: Suggested change that makes the model fit, such as ``--context 4096``.
         prepared_placement: The checked request, whose current options may need changes.
-        all_wafers: Whether all possible numbers of wafers were tried. A larger mesh then makes the
-            model fit on the largest number.
+        all_wafers: Whether all possible numbers of wafers were tried. With a larger mesh, the model
+            then fits on the largest number, and perhaps on fewer.
 
     Returns:
         All changes as text.
@@ -146,4 +146,4 @@ def _complete_remedy(remedy: str, prepared_placement: PreparedPlacement, *, all_
             int(value), max(prepared_placement.options.prompt_tokens)
         )
     wafers = prepared_placement.options.wafers
-    return f"{remedy} (then on {plural(wafers, 'wafer')})" if option == "--mesh" and all_wafers else remedy
+    return f"{remedy} (then on at most {plural(wafers, 'wafer')})" if option == "--mesh" and all_wafers else remedy

@@ -51,7 +51,9 @@ def timing_of(prepared_placement: PreparedPlacement) -> Timer:
     """
 
     def by_step(program: Program, phases: Sequence[int]) -> list[StepCycles]:
-        """Return the cycle counts of the steps of some phases.
+        """Return the cycle counts of the steps of some phases, without waits for the host.
+
+        The waits are the same for all layouts. Of the chunks of a prompt, only the first one waits.
 
         Args:
             program: A compiled reduced model, with one layer of each kind.
@@ -64,7 +66,7 @@ def timing_of(prepared_placement: PreparedPlacement) -> Timer:
             program, prepared_placement.wafer, prepared_placement.software
         )  # defects are ignored for reduced models
         costs = [_middle_cost(prepared_placement, fabric, n) for n in phases]
-        return [StepCycles(cost.by_step, cost.launch_by_step) for cost in costs]
+        return [StepCycles(cost.on_wafer_by_step, cost.launch_by_step) for cost in costs]
 
     line = LineCosts.for_software(prepared_placement.wafer, prepared_placement.software)
     return Timer(by_step, prepared_placement.new_tokens, pattern_times(line).alone_cycles)

@@ -82,7 +82,7 @@ class EstimateRequest(PlacementRequest):
             return f"--context {context} --new-tokens {context - prompt_tokens}"
         prompt_len, new_tokens = self.workload.lengths(context)
         is_shorter = prompt_len < prompt_tokens or (self.workload.new_tokens is None and new_tokens < LENGTH)
-        return f"--context {context}" + f" (then {prompt_len:,} + {new_tokens:,} tokens)" * is_shorter
+        return f"--context {context}" + f" (then {prompt_len:,} prompt and {new_tokens:,} new tokens)" * is_shorter
 
     def fewer_users_remedy(self, users: int) -> str:
         """Return a phrase that suggests fewer users, such as ``--batch 4``, for error messages."""

@@ -43,7 +43,7 @@ class Service:
 
 
 MAX_REPLICAS: Final = 10_000
-"""Maximum number of replicas that are simulated because of a request rate."""
+"""Maximum number of replicas that are simulated because of ``--rate``."""
 
 
 def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
@@ -191,7 +191,8 @@ def _replicas(machines: ServiceMachines, capacity: float) -> int:
        determine it, it is the minimum number whose KV caches have room for all users. If users
        pause between requests and fewer replicas suffice for their request rate, it is this smaller
        number.
-    3. Otherwise, it is the minimum number at which the queue stays short.
+    3. Otherwise, it is the minimum number at which the queue stays short. With ``--rate``, it is
+       limited to `MAX_REPLICAS`.
 
     Args:
         machines: The machines.
@@ -210,10 +211,11 @@ def _replicas(machines: ServiceMachines, capacity: float) -> int:
         return min(for_all, _stable_replicas(users / think_s, capacity)) if think_s else for_all
     rate = request.traffic.rate or prepared_serve.workload.rate_per_s
     replicas = _stable_replicas(rate, capacity)
-    if replicas > MAX_REPLICAS:
+    if replicas > MAX_REPLICAS and request.traffic.rate is not None:
+        max_rate = math.floor(100 * MAX_REPLICAS * STABLE_LOAD * capacity) / 100
         raise BadInput(
-            f"{replicas:,} replicas are necessary for {rate:,g} requests per second, and at most {MAX_REPLICAS:,} are "
-            f"simulated: give a --rate of at most {math.floor(MAX_REPLICAS * STABLE_LOAD * capacity)}"
+            f"--rate {rate:g}: {replicas:,} replicas are necessary, and at most {MAX_REPLICAS:,} are simulated; "
+            f"give a rate of at most {max_rate:.10g}"
         )
     return replicas
 

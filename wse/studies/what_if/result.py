@@ -40,7 +40,7 @@ class WhatIfRow(Result):
     tokens_per_s_per_user: Annotated[float | None, Doc("tokens of a user after the first, 1 / TPOT", "1/s")] = None
     tokens_per_s: Annotated[float | None, Doc("output tokens of all users", "1/s")] = None
     ttft_s: Annotated[float | None, Doc("mean time to first token", "s")] = None
-    max_users: Annotated[int | None, Doc("users whose KV caches fit on the chosen layout")] = None
+    max_users: Annotated[int | None, Doc("users whose KV caches fit on all replicas, without drafts")] = None
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
     ] = None
@@ -124,7 +124,7 @@ class WhatIfResult(Result):
         rows = [self.base, *(row for row in self.changes if row.has_effect)]
         footer = [
             ("*", "best of its column; ×: relative to the unchanged machine; each change alone, with a new search"),
-            ("room", "number of users whose KV caches fit on the chosen layout"),
+            ("room", "number of users whose KV caches fit on all replicas, without drafts"),
         ]
         ineffective_changes = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
         if ineffective_changes:
@@ -151,7 +151,7 @@ def _columns(result: WhatIfResult) -> tuple[Column, ...]:
         *(number(key, key, priority=3) for key in differing),
         number("wafers", "wafers", best="smallest", priority=2),
         number("ttft_s", "TTFT", seconds, best="smallest", priority=4),
-        number("max_users", "room", count, best="largest", priority=6, doc="users whose KV caches fit"),
+        number("max_users", "room", count, best="largest", priority=6, doc="users whose KV caches fit on all replicas"),
         number("usd_per_million_tokens", "USD/Mtok", three_figures, best="smallest", priority=5),
         Column(key="numbers", title="from, to", cell=_numbers, priority=7),
     )

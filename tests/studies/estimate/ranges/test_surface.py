@@ -85,7 +85,7 @@ def test_surface_agrees_with_complete_timings(name: str) -> None:
     assert np.median(tpot_errors) < 0.005
     assert tpot_errors.max() < 0.025
     assert np.median(ttft_errors) < 0.01
-    assert ttft_errors.max() < 0.02
+    assert ttft_errors.max() < 0.025
 
 
 def test_surface_is_exact_at_the_stated_constants() -> None:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from wse.program.routing import EVEN
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import printable
 from wse.serving.goal import COST, Goal
@@ -280,7 +281,7 @@ def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]], wafers:
         "wafers": wafers,
         "users": base.serving.users,
         "replicas": request.replicas,
-        "routing": None if base.serving.routing == "even" else base.serving.routing,
+        "routing": None if base.serving.routing == EVEN.name else base.serving.routing,
         "objective": request.goal.objective,
         "link_bandwidth": request.link_gb_per_s,
         "link_latency": request.link_latency_us,
