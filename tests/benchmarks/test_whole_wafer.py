@@ -20,7 +20,7 @@ def model(tmp_path: Path) -> str:
     return str(path)
 
 
-OPTIONS = ("--mesh", "8x8", "--dtype", "float16", "--new-tokens", "3")
+OPTIONS = ("--mesh", "8x8", "--mapping", "region", "--dtype", "float16", "--new-tokens", "3")
 
 
 def test_layers_and_logits_of_a_run_are_those_of_plain_numpy(model: str) -> None:
