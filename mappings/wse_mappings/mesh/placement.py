@@ -22,6 +22,11 @@ class Rect(NamedTuple):
     rows: int
     cols: int
 
+    @property
+    def transposed(self) -> Rect:
+        """The same rectangle on the transposed mesh, whose rows are the columns of this mesh."""
+        return Rect(self.col, self.row, self.cols, self.rows)
+
 
 def snake_bands(mesh_cols: int, heights: Sequence[int], widths: Sequence[Sequence[int]]) -> list[Rect]:
     """Place regions (rectangles of PEs) side by side in bands that are stacked vertically.

@@ -38,9 +38,8 @@ class SramOverflow(DoesNotFit):
                 addresses.
         """
         available, rect = state.wafer.sram_bytes_per_pe, state.stages[stage].rect
-        corner, shape = (rect.row, rect.col), (rect.rows, rect.cols)
         if state.choice.is_transposed:  # stages have rectangles on the transposed mesh
-            corner, shape = corner[::-1], shape[::-1]
+            rect = rect.transposed
         bytes_of = {name: sum(b.bytes for b in buffers if b.use == use) for use, name in _USES.items()}
         bytes_of[_OTHERS] = needed_bytes - sum(bytes_of.values())
         self.needed, self.available = needed_bytes, available
@@ -48,8 +47,8 @@ class SramOverflow(DoesNotFit):
         wafers = f" of each of {state.options.wafers} wafers" if state.options.wafers > 1 else ""
         user_state = f"state {bytes_of['state']:,}, " if bytes_of["state"] else ""
         message = (
-            f"{state.spec.name} does not fit on {shape[0]}x{shape[1]} PEs{wafers}: every PE of stage {stage} "
-            f"({_contents(state.stages[stage])}; first: row {corner[0]}, col {corner[1]}) needs "
+            f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: every PE of stage {stage} "
+            f"({_contents(state.stages[stage])}; first: row {rect.row}, col {rect.col}) needs "
             f"{needed_bytes:,} of {available:,} bytes, {needed_bytes - available:,} too many: "
             f"code {bytes_of['code']:,}, weights {bytes_of['weights']:,}, KV cache {bytes_of['KV cache']:,}, "
             f"{user_state}the rest {bytes_of[_OTHERS]:,}"

@@ -156,19 +156,21 @@ class Finalists:
         """Return a compiled layout, or its variant with more of the rewrites if that is cheaper.
 
         Rewrites are chosen by the cycles of a layer in decode, with default all-reduce trees. With
-        fitted trees, or in prefill, others may save cycles as well. Each of them is added in turn,
-        with its preferred setting, and kept if the whole request becomes cheaper. If the request
+        fitted trees, or in prefill, others may save cycles as well. They are added one after another,
+        with their preferred settings, and kept if the whole request becomes cheaper. If the request
         lists its rewrites, none is added.
 
         Args:
             finalist: The compiled layout.
             cost: Function that returns the cost of a Program, such as its cycles.
         """
-        is_optimized, trial = self._setup.options.schedule == OPTIMIZED, finalist.trial
+        if self._setup.options.schedule != OPTIMIZED:
+            return finalist
+        trial = finalist.trial
         used_names = {name for name, _ in finalist.rewrites.setup.rewrites}
         for name, setting in self._rewrites:
             is_useless = known_rewrites()[name].between_stages and not trial.layout.block_parts
-            if not is_optimized or name in used_names or is_useless:
+            if name in used_names or is_useless:
                 continue
             try:
                 variant = _compile(finalist.rewrites.with_rewrite(name, setting), trial, self._fitted_names)

@@ -28,6 +28,8 @@ from wse.studies.serve_sim.served import served_result
 
 SERVED, INTERVALS = "requests", "intervals"
 """Activities in reports of progress."""
+MAX_REPLICAS: Final = 10_000
+"""Maximum number of replicas that are simulated because of ``--rate``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +42,6 @@ class Service:
 
     result: ServeResult
     outcome: SimulationOutcome | None
-
-
-MAX_REPLICAS: Final = 10_000
-"""Maximum number of replicas that are simulated because of ``--rate``."""
 
 
 def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:

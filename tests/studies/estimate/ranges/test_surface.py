@@ -30,7 +30,7 @@ from wse.studies.options.placement import MachineOptions
 
 SHORT = {"schedule": "baseline", "prompt_len": 64, "new_tokens": 64}
 MODELS = {
-    "story": {"mesh": "24x24", **SHORT},
+    "story": {"mesh": "32x32", **SHORT},
     "story on two wafers": {
         "mesh": "20x20",
         "wafers": 2,
@@ -85,7 +85,7 @@ def test_surface_agrees_with_complete_timings(name: str) -> None:
     assert np.median(tpot_errors) < 0.005
     assert tpot_errors.max() < 0.025
     assert np.median(ttft_errors) < 0.01
-    assert ttft_errors.max() < 0.025
+    assert ttft_errors.max() < 0.02
 
 
 def test_surface_is_exact_at_the_stated_constants() -> None:

@@ -48,7 +48,7 @@ def free_regions(prepared_estimate: PreparedEstimate, program: Program) -> list[
     for wafer in sorted(range(program.wafers), key=lambda wafer: (abs(wafer - embedding_wafer), wafer)):
         occupied = {stage.rect for stage in program.stages if wafer in stage.wafers}
         if program.is_transposed:
-            occupied = {Rect(rect.col, rect.row, rect.cols, rect.rows) for rect in occupied}
+            occupied = {rect.transposed for rect in occupied}
         for rect in free_rects(whole_wafer.mesh_rows, whole_wafer.mesh_cols, sorted(occupied)):
             free_rectangles.append(FreeRegion(wafer=wafer, rect=rect))
     by_shape: dict[tuple[int, int], FreeRegion] = {}
