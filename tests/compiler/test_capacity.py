@@ -15,7 +15,7 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import LAYERS, REPORT, Options
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import PIPELINE, compile_choice
-from wse.compiler.search.search import fits
+from wse.compiler.search.feasibility import fits
 from wse.compiler.state import State
 from wse.errors import WseBug
 from wse.program.isa.instructions import CODES

@@ -19,7 +19,7 @@ from wse.backends.fabric.model import Fabric
 from wse.compiler.choice import Choice
 from wse.compiler.options import BASELINE, DECODE, MESH_GEMM, MESH_GEMM_OWN, OPTIMIZED, PREFILL, REPORT, THIN_GEMM
 from wse.compiler.pipeline import compile_choice
-from wse.compiler.search.search import fits
+from wse.compiler.search.feasibility import fits
 from wse.errors import BadInput, WseBug
 from wse.models.attention_traits import HeadShape, Latent, PositionScale, Rope
 from wse.models.configs.rope import plain_rope

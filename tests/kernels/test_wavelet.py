@@ -73,7 +73,7 @@ def test_kernel_and_oracle_agree(
     outcomes = []
     rate = machine.wafer.stream_words_per_cycle
     for function in (compiled_kernel("run_wavelets").serial, oracle.run_wavelets):
-        table, final_memory, counts = tables(machine, shuffle=seed), memory.copy(), np.zeros(3, np.int64)
+        table, final_memory, counts = tables(machine, shuffle=seed), memory.copy(), np.zeros(2, np.int64)
         burst = 0 if rate == 1 else 8
         function(table.kernel_tables(final_memory), table.spans, np.zeros((0, 3), np.int32), counts, burst, LIMIT)
         assert (table.times >= 0).all()

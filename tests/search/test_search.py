@@ -3,6 +3,8 @@
 import math
 from bisect import bisect_left
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +17,14 @@ from tiny_model import tiny_spec
 from wse.backends.fabric.causes import CAUSES
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM, Options
+from wse.compiler.pipeline import compile_choice
+from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.exploring.exploration import MAX_PLACED
 from wse.compiler.search.fallback_layouts import with_cut_blocks
+from wse.compiler.search.feasibility import fits
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import fits, search
+from wse.compiler.search.search import search
 from wse.compiler.search.smallest_mesh import smallest_square
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
@@ -30,9 +35,10 @@ from wse.hardware.spec import mesh_on
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.compile.request_time import request_cycles
+from wse.studies.compile.request_time import timing_of as timing_of_request
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.option import make_request
+from wse.studies.options.option import make_request, replace_options
 from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, GROUPED
 from wse_mappings.regions.layout import Layout
 from wse_mappings.strategies.catalogue import bundled_strategies
@@ -268,3 +274,16 @@ def test_block_with_a_norm_after_it_is_never_cut() -> None:
     )
     assert with_cut_blocks(setup, setup.layouts()) == []
     assert with_cut_blocks(replace(setup, spec=SPEC), setup.layouts())
+
+
+def test_no_unused_rewrite_makes_the_chosen_layout_faster(test_data: Path) -> None:
+    request = EstimateRequest(model=str(test_data / "models" / "stories260k"))
+    p = prepare_estimate(replace_options(request, mesh="4x4", prompt_len=8, new_tokens=8))
+    found = search(p.spec, p.wafer, p.software, p.options, partial(request_cycles, p), timing_of_request(p))
+    fewest_cycles = request_cycles(p, found.program)
+    unused_rewrites = [one for one in rewrites_of(p.spec, p.options) if not found.choice.uses(one[0])]
+    assert unused_rewrites
+    for name, setting in unused_rewrites:
+        choice = found.choice.with_rewrite(name, setting)
+        program = compile_choice(p.spec, p.wafer, p.software, found.options, choice)
+        assert request_cycles(p, program) >= fewest_cycles

@@ -120,8 +120,7 @@ def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, bu
             of a connected part, and the cycle after its last event, which is set.
         events: int32 ``[n, 3]``: receives (cycle, queue entered, queue left) for each move, as long
             as there is room.
-        counts: int64 ``[3]``: numbers of moves, of events written, and of visits of a queue or
-            thread, incremented in place.
+        counts: int64 ``[2]``: numbers of moves and of events written, incremented in place.
         burst: A vector operation pauses for a cycle after this number of words; 0 for never.
         limit: Cycle at which the simulation of a part stops at the latest.
     """
@@ -139,7 +138,7 @@ def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, bu
         tables.memory,
     )
     selected_queues = np.empty(len(tables.queues), np.int64)  # offsets into the flat table, not queue indices
-    moves, event_count, visits = np.int64(0), counts[1], np.int64(0)
+    moves, event_count = np.int64(0), counts[1]
     for span in range(len(spans)):
         first_queue, end_queue = np.int64(spans[span, 0]), np.int64(spans[span, 1])
         first_router, end_router = spans[span, 2], spans[span, 3]
@@ -154,7 +153,6 @@ def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, bu
             # 3. Move the selected wavelets.
             event_count = _move_wavelets(flat, selected_queues, count, events, event_count, t)
             moves += count
-            visits += end_queue - first_queue + end_thread - first_thread
             if count > 0 or has_worked:
                 t += 1
                 last_event = t
@@ -165,4 +163,3 @@ def run_wavelets(tables: WaveletTables, spans: Any, events: Any, counts: Any, bu
         spans[span, 6] = last_event
     counts[0] += moves
     counts[1] = event_count
-    counts[2] += visits

@@ -14,8 +14,8 @@ from wse.compiler.choice import Choice
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM, unsupported_on_mesh
 from wse.compiler.passes.tiling.quantised_tiles import coded_tiles
 from wse.compiler.pipeline import compile_choice
+from wse.compiler.search.feasibility import fits
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import fits
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import is_linear, stored_bytes, tensor_shapes

@@ -24,7 +24,8 @@ from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, OPTIMIZED
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.recipes import rewrites_of
-from wse.compiler.search.search import fits, search
+from wse.compiler.search.feasibility import fits
+from wse.compiler.search.search import search
 from wse.errors import BadInput
 from wse.models.spec import Experts, ModelSpec
 from wse.program.program import Program

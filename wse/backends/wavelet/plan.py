@@ -165,8 +165,8 @@ def _plan(flows: list[Flow], *, fuse: bool) -> Plan:
 
     Args:
         flows: The streams.
-        fuse: Whether a receive that combines words and the next send of the PE become one
-            operation.
+        fuse: Whether a PE that combines received words with its own, and then sends the results,
+            does both in one operation.
     """
     plan = Plan(flows)
     for flow in flows:  # 1
@@ -188,8 +188,8 @@ def _operations_in_order(flows: list[Flow], *, fuse: bool) -> list[PlannedOperat
 
     Args:
         flows: Streams, in order.
-        fuse: Whether a receive that combines words and the next send of the same PE become one
-            operation.
+        fuse: Whether a PE that combines received words with its own, and then sends the results,
+            does both in one operation.
     """
     steps: list[PlannedOperation] = []
     pending_receives: dict[int, Flow] = {}

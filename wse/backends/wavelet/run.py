@@ -213,7 +213,7 @@ def execute(machine: WaveletMachine, table: Tables, memory: F32, log: int = 0) -
     Returns:
         The recorded events, int32 ``[n, 3]``.
     """
-    events, counts = np.zeros((log, 3), np.int32), np.zeros(3, np.int64)
+    events, counts = np.zeros((log, 3), np.int32), np.zeros(2, np.int64)
     burst = burst_words(machine.wafer.stream_words_per_cycle)
     compiled_kernel("run_wavelets").serial(
         table.kernel_tables(memory), table.spans, events, counts, burst, LIMIT_CYCLES

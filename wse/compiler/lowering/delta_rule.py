@@ -61,7 +61,11 @@ class _Sizes(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """Projected features per token: queries, keys, values, gates, write strengths, decays."""
+        """Number of features per token that a column stores after the input projections.
+
+        They are the features of queries, keys, values and gates, and one write strength and one
+        decay factor per head.
+        """
         return 2 * self.Hk * self.F + 2 * self.values + 2 * self.Hk * self.G
 
 

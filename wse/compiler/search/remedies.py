@@ -12,8 +12,8 @@ from typing import Any
 
 from wse.bisection import largest_passing
 from wse.compiler.options import Options
+from wse.compiler.search.feasibility import fits
 from wse.compiler.search.reduced.misfits import Misfits
-from wse.compiler.search.search import fits
 from wse.compiler.search.smallest_mesh import min_pes, smallest_mesh
 from wse.compiler.strategies import strategy
 from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on

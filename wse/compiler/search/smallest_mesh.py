@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from wse.compiler.options import Options
 from wse.compiler.passes.allocate import free_bytes_per_pe
-from wse.compiler.search.search import fits
+from wse.compiler.search.feasibility import fits
 from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import stored_bytes

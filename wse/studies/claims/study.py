@@ -20,7 +20,7 @@ TOPICS: Final = "wse.studies.claims.topics"
 
 
 def _decider(name: str) -> Callable[[Laboratory], Finding]:
-    """Return the function that decides a claim.
+    """Import and return the function that computes the verdict on a claim.
 
     Args:
         name: Name of the function with its module, such as ``chains.bubbles``.

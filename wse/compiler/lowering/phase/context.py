@@ -155,8 +155,8 @@ class Context:
     def prompt_ids(self, elements: int) -> SymAddress:
         """Return the address of the token ids of a prompt chunk.
 
-        The buffer of ids starts with the next id of each user. The chunk's ids are stored from the
-        entry of the last user on, because that user's prompt is processed last.
+        The first entries of the buffer of ids are the next ids of all users, in order. The chunk's ids
+        begin at the last of these entries, because the prompt of the last user is processed last.
 
         Args:
             elements: Number of ids in the chunk, including padding.

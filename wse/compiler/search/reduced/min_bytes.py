@@ -28,8 +28,8 @@ def min_bytes(state: State, tile_multiplicity: Callable[[int, int, str], int]) -
     2. Count the weight tiles.
     3. Count index tables and, for a dense feed-forward block, the gate and up projections of one
        token, which are the widest activations.
-    4. Add the bytes of the stage that stores the experts of all layers to the fullest other stage,
-       because both are on the same PEs.
+    4. If one stage stores the experts of all layers, it shares its PEs with the other stages. Add its
+       bytes to those of the fullest other stage.
 
     Counting stops in 1 and 2 as soon as the result exceeds ``FAR_TOO_MANY`` times the SRAM of a PE.
 

@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import Final
 
 from wse.bisection import largest_passing
+from wse.compiler.search.feasibility import fitting_trial
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import MAX_WAFERS
-from wse.compiler.search.search import Breadth, Compilation, fitting_trial
+from wse.compiler.search.search import Breadth, Compilation
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
 from wse.serving.goal import Goal
