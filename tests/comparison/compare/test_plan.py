@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,10 +162,11 @@ def test_given_links_have_a_row_each() -> None:
 
 
 @pytest.mark.slow
-def test_shorter_latency_of_links_does_not_raise_the_cost() -> None:
+def test_shorter_latency_of_links_does_not_raise_the_cost(test_data: Path) -> None:
     """A layout is searched for each link. The latency of a link keeps neither a stage nor the link busy."""
-    options = {"mesh": "24x24", "wafers": [2], "users": 8, "jobs": 1, "link_latency": [1.0, 10.0]}
-    short, long = sorted(wse.compare("story", **options).rows, key=lambda row: row.link_latency_s or 0.0)
+    model, options = test_data / "models" / "stories260k", {"mesh": "6x6", "wafers": [2], "users": 4, "jobs": 1}
+    found = wse.compare(model, link_latency=[1.0, 10.0], **options, **LENGTHS)
+    short, long = sorted(found.rows, key=lambda row: row.link_latency_s or 0.0)
     assert (short.link_latency_s, long.link_latency_s) == (1e-6, 1e-5)
     assert getattr(short, COSTS) <= getattr(long, COSTS)
 

@@ -38,18 +38,6 @@ LENGTHS: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48}
 MESH_PROMPTS: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "prompt_len": 500, "new_tokens": 10}
 
 
-@pytest.mark.slow
-def test_throughput_objective_is_close_to_the_best_row_of_a_comparison() -> None:
-    """The search over all mappings ranks layouts by reduced models, so it may miss the best layout by a little."""
-    options: dict[str, Any] = {"mesh": "12x12", **LENGTHS}
-    rows = wse.compare("story", wafers=[1], mapping="bands,pipeline,region", jobs=1, **options).rows
-    max_tokens_per_s = max(row.tokens_per_s or 0.0 for row in rows)  # type: ignore[union-attr]
-    assert (
-        wse.estimate("story", wafers=1, objective="throughput", **options).serving.tokens_per_s
-        >= 0.85 * max_tokens_per_s
-    )
-
-
 def test_batch_gets_the_layout_of_the_same_number_of_users() -> None:
     options: dict[str, Any] = {
         "mesh": "16x16",
