@@ -42,7 +42,11 @@ def test_published_speed_outside_the_interval_is_reported(spec: ModelSpec) -> No
     for low, high, side in ((460, 1800, "below"), (200, 440, "above"), (440, 1800, "")):
         interval = RangeResult(value=900.0, low=low, high=high, samples=8)
         lengths = "it may have been measured with other prompt and answer lengths"
-        expected = f"450 tokens/s is {side} the interval of the estimate; {lengths}." if side else ""
+        expected = (
+            f"450 tokens/s, published without drafts, is {side} the interval of the estimate; {lengths}."
+            if side
+            else ""
+        )
         assert outside_sentence(speeds, interval, users=1, inputs={}) == expected
         assert outside_sentence(speeds, interval, users=2, inputs={}) == ""
     changed = outside_sentence(speeds, replace(interval, high=400.0), users=1, inputs={"wafer.clock_hz": 2e9})

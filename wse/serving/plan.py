@@ -100,6 +100,24 @@ def saturating_users(deployment: Deployment) -> int:
     return min((unsaturated or 0) + 1, deployment.max_concurrency)
 
 
+def users_in_flight(deployment: Deployment, users: int, think_s: float) -> int:
+    """Return how many users of a deployment have a request in flight if all users pause between requests.
+
+    The number n is that for which n + X · Z is the number of users, where X is the request rate with
+    n users in flight and Z the pause (interactive response time law: P. J. Denning and J. P. Buzen,
+    The operational analysis of queueing network models, ACM Computing Surveys, 1978). It is rounded
+    up, and at most the number that saturates the deployment.
+
+    Args:
+        deployment: Model on one machine in a certain layout.
+        users: Number of users, including those who pause.
+        think_s: Seconds from the end of an answer to the next request of the same user.
+    """
+    most = min(users, saturating_users(deployment))
+    in_flight = largest_passing(1, most, lambda n: n + operating_point(deployment, n).requests_per_s * think_s <= users)
+    return (in_flight or 0) + 1
+
+
 def users_at_speed(point_of: Callable[[int], OperatingPoint], max_users: int, tokens_per_s: float) -> int:
     """Return the maximum number of users that each get a given speed, or 0 if there is none.
 

@@ -263,6 +263,6 @@ def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> t
         dtype=result.model.dtype,
         tokens_per_s_per_user=result.decode.tokens_per_s_per_user,
         drafted_tokens_per_s_per_user=None if result.drafts is None else result.drafts.tokens_per_s_per_user,
-        draft_chips=0 if result.drafts is None else result.drafts.wafers,
+        draft_chips=0 if result.drafts is None or not result.drafts.draft_tokens else result.drafts.wafers,
     )
     return published_speeds(prepared_estimate.spec, estimated)

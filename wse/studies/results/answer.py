@@ -154,7 +154,7 @@ def outside_sentence(
         published = speed.tokens_per_s_per_user
         if speed.drafts == "no" and speed.estimated_users == users and not interval.low <= published <= interval.high:
             side = "below" if published < interval.low else "above"
-            sentence = f"{count(published)} tokens/s is {side} the interval of the estimate"
+            sentence = f"{count(published)} tokens/s, published without drafts, is {side} the interval of the estimate"
             changes = setting_texts(changed_numbers(inputs))
             lengths = "with other prompt and answer lengths"
             if changes:

@@ -40,6 +40,8 @@ class PreparedServe:
         context: Maximum number of tokens per request.
         workload: The users' requests. Until the arrival rate is known, random requests arrive at a
             rate of one per second.
+        typical: Requests whose mean lengths determine the machine: those of the trace, or random
+            requests that depend neither on the number of requests nor on the seed.
         trace: The file of recorded requests that are simulated; None if requests are random.
     """
 
@@ -48,6 +50,7 @@ class PreparedServe:
     prefill: Placement | None
     context: int
     workload: Workload
+    typical: Workload
     trace: Trace | None
 
     @property
@@ -85,11 +88,12 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
     check_options(request)
     if str(request.arrivals) in ARRIVALS:
         request = replace(request, base=replace(request.base, workload=request.base.workload.with_named_lengths()))
-        trace, (workload, context) = None, _drawn_requests(request)
+        trace, (workload, typical, context) = None, _drawn_requests(request)
     else:
         trace, workload, context = _requests_of_trace(request, _trace_path(request))
+        typical = workload
     check_draft_tokens(request, context)
-    prompt, answer = (max(1, int(n.mean())) for n in (workload.prompt_tokens, workload.new_tokens))
+    prompt, answer = (max(1, int(n.mean())) for n in (typical.prompt_tokens, typical.new_tokens))
     placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, context=context)
     decode = prepare_machine(placement)
     _check_states(request, decode)
@@ -99,6 +103,7 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
         prefill=prefill_machine(request, placement) if request.prefilling.prefill == OWN else None,
         context=context,
         workload=workload,
+        typical=typical,
         trace=trace,
     )
 
@@ -165,11 +170,12 @@ def _requests_of_trace(request: ServeRequest, path: Path) -> tuple[Trace, Worklo
     return trace, workload, context or workload.max_tokens
 
 
-def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
+def _drawn_requests(request: ServeRequest) -> tuple[Workload, Workload, int]:
     """Generate random requests of users.
 
     Returns:
-        The requests, and the context length in tokens that the machine must support.
+        The requests, typical requests (`PreparedServe.typical`), and the context length in tokens
+        that the machine must support.
 
     Raises:
         BadInput: The lengths exceed the context, or the prefix is not shorter than the prompt.
@@ -213,7 +219,8 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, int]:
         scales_prefixes=_has_session_prefixes(request),
         seed=traffic.seed,
     )
-    return replace(draw_workload(options), think_s=_think_s(request)), context
+    typical = draw_workload(replace(options, requests=REQUESTS, seed=0))
+    return replace(draw_workload(options), think_s=_think_s(request)), typical, context
 
 
 def _has_session_prefixes(request: ServeRequest) -> bool:

@@ -22,7 +22,7 @@ from wse.studies.serve_sim.machines.drafts import DraftsResult
 from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
 from wse.studies.serve_sim.machines.machine import MachineResult
 from wse.studies.serve_sim.machines.service_machines import KvTransferResult
-from wse.studies.serve_sim.options import CONTINUOUS, LOAD
+from wse.studies.serve_sim.options import CONTINUOUS, LOAD, STABLE_LOAD
 from wse.studies.serve_sim.tables import machine_table, served_table, waits_table
 
 
@@ -73,8 +73,6 @@ NO_INTERVALS: Final = (
 )
 SATURATED_STAGE: Final = 0.9
 """Fraction of the time from which on a stage, rather than the number of users, limits the capacity."""
-STABLE_LOAD: Final = 0.9
-"""Load suggested for an overloaded service. It is below 1, so that the queue stays short."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,10 +20,11 @@ from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.workload import Workload
 from wse.studies.serve_sim.inputs import inputs
 from wse.studies.serve_sim.machines.service_machines import ServiceMachines, Simulate, compile_service
+from wse.studies.serve_sim.options import STABLE_LOAD
 from wse.studies.serve_sim.prepare import PreparedServe, prepare_serve
 from wse.studies.serve_sim.ranges import ranges_of_service
 from wse.studies.serve_sim.request import ServeRequest
-from wse.studies.serve_sim.result import STABLE_LOAD, LoadResult, RequestsResult, ServedResult, ServeResult
+from wse.studies.serve_sim.result import LoadResult, RequestsResult, ServedResult, ServeResult
 from wse.studies.serve_sim.served import served_result
 
 SERVED, INTERVALS = "requests", "intervals"

@@ -189,12 +189,13 @@ def machine_table(result: ServeResult) -> Table:
 def _purpose(result: ServeResult) -> str:
     """Return for which objective and number of users the layout was chosen, as a table shows it.
 
-    Users who pause between requests do not count, because few of them have a request in progress.
+    If users pause between requests, the number is that of users with a request in flight.
     """
     objective, users, pauses = result.inputs["objective"], result.inputs.get("users"), result.requests.think_s
-    text = f"chosen for {PURPOSES[objective]}"
+    text, layout_users = f"chosen for {PURPOSES[objective]}", result.machine.layout_users
     if users is not None and pauses:
-        text += f" with any number of users, because the {users:,} users pause"
+        in_flight = "any number of users" if layout_users is None else plural(layout_users, "user")
+        text += f" with {in_flight} in flight, because the {users:,} users pause"
     elif users is not None:
         text += f" of {plural(users, 'user')}"
     elif objective == LATENCY:

@@ -120,6 +120,20 @@ def can_have_column(kind: type[Result], name: str) -> bool:
     return False
 
 
+def columns_of(kind: type[Result]) -> Iterator[str]:
+    """Yield the names of the table columns of a result class, except the keys of mappings.
+
+    Args:
+        kind: Class of the result.
+    """
+    for field_name, annotation in get_type_hints(kind).items():
+        key = field_name.removesuffix("_")
+        results = [part for part in union_parts(annotation) if isinstance(part, type) and issubclass(part, Result)]
+        yield from (f"{key}_{name}" for part in results for name in columns_of(part))
+        if not results:
+            yield key
+
+
 def flat(report: Mapping[str, Any]) -> Row:
     """Flatten a nested report to a table row with all of its numbers, Booleans and strings.
 

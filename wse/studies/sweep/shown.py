@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import heapq
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -23,7 +22,7 @@ from wse.reports.terminal import printable, seconds, three_figures
 from wse.studies.estimate.gpus.result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.sweep.grid import Grid
-from wse.studies.sweep.row import Cell, JournalEntry, Row, can_have_column, column
+from wse.studies.sweep.row import Cell, JournalEntry, Row, can_have_column, column, columns_of
 
 SHORT: Final[dict[str, Column]] = {
     column.key: column
@@ -31,7 +30,7 @@ SHORT: Final[dict[str, Column]] = {
         number("dtype", "type", printable, doc="element type of the weights", priority=6),
         number("prompt", "prompt", doc="tokens of a prompt", priority=3),
         number("new", "new", doc="output tokens of a request", priority=3),
-        number("wafers", "wafers", best="smallest", doc="wafers", priority=2),
+        number("wafers", "wafers", best="smallest", doc="wafers of the model (not of a draft model)", priority=2),
         number("users", "users", doc="requests in flight", priority=4),
         number("replicas", "replicas", best="smallest", doc="machines that share the users", priority=6),
         number("ttft", "TTFT", seconds, best="smallest", doc="mean time to first token", priority=5),
@@ -152,9 +151,8 @@ def check_columns(view: SweepView, grid: Grid, row: Row | None = None) -> None:
         elif column(name) in row:
             is_known = True
         if not is_known:
-            sources = itertools.chain.from_iterable(SOURCES.values())
-            columns = row or [source for source in sources if any(can_have_column(kind, source) for kind in results)]
-            near = difflib.get_close_matches(column(name), columns, n=5)
+            columns = row or {source for kind in results for source in columns_of(kind)}
+            near = difflib.get_close_matches(column(name), sorted(columns), n=5)
             raise UnknownName("column", name, {*SHORT, *axes, *near}, place=option)
 
 

@@ -46,6 +46,9 @@ class MachineResult(Result):
         tuple[int, ...], Doc("lengths of the timed last chunks; interpolated in between; empty for GPUs")
     ]
     round_s: Annotated[float, Doc("seconds between two tokens of a single user", "s")]
+    layout_users: Annotated[
+        int | None, Doc("users in flight for whom the layout was chosen, if users pause; absent for any number")
+    ] = None
 
     @property
     def systems(self) -> str:

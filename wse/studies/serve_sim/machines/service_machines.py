@@ -25,7 +25,7 @@ from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.serve_sim.machines.drafts import drawn_drafts
 from wse.studies.serve_sim.machines.gpus import gpu_machine
 from wse.studies.serve_sim.machines.machine import ServingMachine, check_room, max_users_of
-from wse.studies.serve_sim.machines.wafers import wafer_machine
+from wse.studies.serve_sim.machines.wafers import Pauses, wafer_machine
 from wse.studies.serve_sim.options import LEAST_LOADED, STATIC
 from wse.studies.serve_sim.prefill_machine import Placement, prefill_errors
 from wse.studies.serve_sim.prepare import PreparedServe
@@ -176,8 +176,10 @@ def compile_service(
 
 def _compile_machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
     """Compile and time the passes of a validated request, on wafers or GPUs."""
-    request = prepared_serve.request
-    tokens = math.ceil(prepared_serve.workload.prompt_tokens.mean() + prepared_serve.workload.new_tokens.mean())
+    request, typical = prepared_serve.request, prepared_serve.typical
+    tokens = math.ceil(typical.prompt_tokens.mean() + typical.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
         return gpu_machine(placement, prepared_serve.context, tokens, request.draft_tokens, request.parking)
-    return wafer_machine(placement, tokens, request.draft_tokens, request.parking)
+    think_s, users, replicas = prepared_serve.workload.think_s, request.base.serving.users, request.base.replicas
+    pauses = Pauses(users=users, think_s=think_s, replicas=replicas) if users is not None and think_s else None
+    return wafer_machine(placement, tokens, request.draft_tokens, request.parking, pauses)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wse.models.tensors.model_tensors import kv_bytes_per_token, state_bytes
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
+from wse.serving.operating_point import Deployment, operating_point
+from wse.serving.plan import saturating_users, users_in_flight
 from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
@@ -16,31 +20,70 @@ from wse.studies.results.placement import model_result
 from wse.studies.serve_sim.machines.drafts import drafted_costs
 from wse.studies.serve_sim.machines.kv_tiers import wafer_tiers
 from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine
-from wse.studies.serve_sim.options import TierOptions
+from wse.studies.serve_sim.options import STABLE_LOAD, TierOptions
 
 NO_INPUTS: Final = ("capacity", "verify_tokens")
 """Estimate options that do not apply to serving."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pauses:
+    """Users who pause between requests.
+
+    Attributes:
+        users: Number of users of all replicas.
+        think_s: Seconds from the end of an answer to the next request of the same user.
+        replicas: Number of replicas; None for as many as the request rate needs.
+    """
+
+    users: int
+    think_s: float
+    replicas: int | None
+
+    def in_flight(self, deployment: Deployment) -> int | None:
+        """Return how many users of a replica have a request in flight; None if they saturate it.
+
+        Args:
+            deployment: The replica, in a layout for any number of users.
+        """
+        most = saturating_users(deployment)
+        max_rate = STABLE_LOAD * operating_point(deployment, most).requests_per_s
+        replicas = self.replicas or math.ceil(self.users / self.think_s / max_rate)
+        in_flight = users_in_flight(deployment, math.ceil(self.users / replicas), self.think_s)
+        return None if in_flight == most else in_flight
+
+
 def wafer_machine(
-    prepared_estimate: PreparedEstimate, mean_tokens: int, draft_tokens: int | None, parking: TierOptions
+    prepared_estimate: PreparedEstimate,
+    mean_tokens: int,
+    draft_tokens: int | None,
+    parking: TierOptions,
+    pauses: Pauses | None,
 ) -> ServingMachine:
     """Build the serving-simulation model of a wafer machine by compiling and timing its passes.
 
     Prompts may be read on another part of the same wafer. In this case, KV caches are sent over the
     boundary of the mesh, and each PE of its shorter side sends one stream.
 
+    If users pause, two layouts are searched. The first is for any number of users. With it, the
+    number of users in flight is estimated, for whom the second is chosen.
+
     Args:
         prepared_estimate: The validated request for wafers.
         mean_tokens: Mean number of tokens per request, prompt plus answer.
         draft_tokens: Number of tokens per draft. None selects the fastest number.
         parking: Memory tiers that store KV caches of prompt prefixes for reuse.
+        pauses: Users who pause between requests; None if users do not pause.
 
     Raises:
         BadInput: A tier has no room for even one token.
         DoesNotFit: The model or its draft does not fit on the wafers.
     """
-    layout = choose_layout(prepared_estimate)
+    layout, layout_users = choose_layout(prepared_estimate), None
+    if pauses is not None:
+        layout_users = pauses.in_flight(timed_deployment(layout.prepared, layout.compilation.program))
+        if layout_users is not None:
+            layout = choose_layout(prepared_estimate, goal=replace(prepared_estimate.goal, users=layout_users))
     prepared_estimate = layout.prepared
     drafted = drafted_costs(prepared_estimate, layout.compilation, draft_tokens)
     program, costs, drafts = drafted.compilation.program, drafted.costs, drafted.drafts
@@ -67,6 +110,7 @@ def wafer_machine(
             grid_contexts=costs.contexts,
             grid_last_chunks=costs.prefill.last_tokens,
             round_s=costs.round_s(1, prepared_estimate.middle_context[0], ()),
+            layout_users=layout_users,
         ),
         inputs={name: value for name, value in inputs(prepared_estimate).items() if name not in NO_INPUTS},
         kv_bytes_per_token=kv_bytes,
