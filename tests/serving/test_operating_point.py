@@ -15,7 +15,7 @@ from wse.program.routing import expected_experts
 from wse.serving.economics import Economics
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.serving.operating_point import RequestShape, operating_point
-from wse.serving.plan import plan, saturating_users, users_at_speed
+from wse.serving.plan import plan, saturating_users, users_at_speed, users_in_flight
 from wse.serving.steady_state import SteadyState
 from wse.serving.weight_streaming import StreamingBound, Weights
 
@@ -173,3 +173,13 @@ def test_batch_for_a_token_rate_is_the_smallest(
     assert streaming.tokens_per_s(batch) >= wanted
     if batch > 1:
         assert streaming.tokens_per_s(batch - 1) < wanted
+
+
+@pytest.mark.parametrize("think_s", [0.0, 0.1, 10.0, 1e4])
+def test_users_in_flight_follow_the_interactive_response_time_law(think_s: float) -> None:
+    users, most = 50, min(50, saturating_users(LINE))
+    in_flight = users_in_flight(LINE, users, think_s)
+    needed = [n + operating_point(LINE, n).requests_per_s * think_s for n in range(1, most + 1)]
+    assert 1 <= in_flight <= most
+    assert all(count <= users for count in needed[: in_flight - 1])
+    assert in_flight == most or needed[in_flight - 1] > users

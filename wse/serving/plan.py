@@ -113,8 +113,10 @@ def users_in_flight(deployment: Deployment, users: int, think_s: float) -> int:
         users: Number of users, including those who pause.
         think_s: Seconds from the end of an answer to the next request of the same user.
     """
-    most = min(users, saturating_users(deployment))
-    in_flight = largest_passing(1, most, lambda n: n + operating_point(deployment, n).requests_per_s * think_s <= users)
+    max_in_flight = min(users, saturating_users(deployment))
+    in_flight = largest_passing(
+        1, max_in_flight, lambda n: n + operating_point(deployment, n).requests_per_s * think_s <= users
+    )
     return (in_flight or 0) + 1
 
 

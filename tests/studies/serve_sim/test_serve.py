@@ -363,3 +363,16 @@ def test_users_with_requests_of_different_lengths_are_all_in_flight() -> None:
     result = wse.serve_sim(**STORY | {"users": 5, "length_cv": 1.0, "requests": 1_000})
     assert result.served.little.in_system == pytest.approx(5, rel=0.06)
     assert result.requests.rate_per_s == pytest.approx(result.served.tokens_per_s / result.requests.new_tokens)
+
+
+def test_layout_for_users_who_pause_is_for_those_in_flight() -> None:
+    result = wse.serve_sim(**STORY, users=40, think_time=0.1)
+    assert result.served.little.in_system <= result.machine.layout_users < 40
+    assert wse.serve_sim(**STORY, users=40, think_time=10).machine.layout_users == 1
+
+
+def test_machine_depends_neither_on_the_number_of_random_requests_nor_on_the_seed() -> None:
+    lengths = STORY | {"length_cv": 1.0}
+    result, other = wse.serve_sim(**lengths | {"requests": 50}), wse.serve_sim(**lengths, seed=7)
+    assert result.machine == other.machine
+    assert result.requests.prompt_tokens != other.requests.prompt_tokens

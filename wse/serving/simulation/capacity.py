@@ -30,6 +30,8 @@ MIN_REQUESTS: Final = 1_000
 MAX_REQUESTS: Final = 20_000
 REQUESTS_PER_SLOT: Final = 10
 """Number of simulated requests per batch slot, subject to a minimum and maximum total."""
+STABLE_LOAD: Final = 0.9
+"""Load suggested for an overloaded service. It is below 1, so that the queue stays short."""
 
 
 def capacity_requests_per_s(
@@ -86,3 +88,16 @@ def closed_loop_requests_per_s(
         if rate_per_s < 0.75 * guess_per_s:
             return rate_per_s
         expected_per_s = guess_per_s
+
+
+def stable_replicas(rate: float, capacity: float) -> int:
+    """Return the minimum number of replicas (identical machines) at which the queue stays short.
+
+    The load of each replica, i.e. the arrival rate relative to capacity, is at most `STABLE_LOAD`.
+    The result is 1 if all requests arrive at once.
+
+    Args:
+        rate: Arrivals per second.
+        capacity: Requests per second that one replica can serve.
+    """
+    return max(1, math.ceil(round(rate / capacity / STABLE_LOAD, 9))) if math.isfinite(rate) else 1

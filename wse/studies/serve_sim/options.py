@@ -23,8 +23,6 @@ OWN: Final = "own"
 PREFILL_PLACES: Final = (SAME, OWN)
 LOAD: Final = 0.7
 """Default offered load if no rate is specified."""
-STABLE_LOAD: Final = 0.9
-"""Load suggested for an overloaded service. It is below 1, so that the queue stays short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

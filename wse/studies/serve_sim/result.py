@@ -15,6 +15,7 @@ from wse.reports.table import Table, pair_table
 from wse.reports.terminal import WIDEST, count, percent, plural, printable, seconds, three_figures
 from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.serving.simulation.arrivals import ARRIVALS
+from wse.serving.simulation.capacity import STABLE_LOAD
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.results.answer import machine_text
 from wse.studies.results.placement import ModelResult
@@ -22,7 +23,7 @@ from wse.studies.serve_sim.machines.drafts import DraftsResult
 from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
 from wse.studies.serve_sim.machines.machine import MachineResult
 from wse.studies.serve_sim.machines.service_machines import KvTransferResult
-from wse.studies.serve_sim.options import CONTINUOUS, LOAD, STABLE_LOAD
+from wse.studies.serve_sim.options import CONTINUOUS, LOAD
 from wse.studies.serve_sim.tables import machine_table, served_table, waits_table
 
 

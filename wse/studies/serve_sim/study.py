@@ -14,13 +14,17 @@ from wse.errors import BadInput
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.operating_point import operating_point
 from wse.serving.simulation.arrivals import CONSTANT
-from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
+from wse.serving.simulation.capacity import (
+    STABLE_LOAD,
+    capacity_requests_per_s,
+    closed_loop_requests_per_s,
+    stable_replicas,
+)
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.workload import Workload
 from wse.studies.serve_sim.inputs import inputs
 from wse.studies.serve_sim.machines.service_machines import ServiceMachines, Simulate, compile_service
-from wse.studies.serve_sim.options import STABLE_LOAD
 from wse.studies.serve_sim.prepare import PreparedServe, prepare_serve
 from wse.studies.serve_sim.ranges import ranges_of_service
 from wse.studies.serve_sim.request import ServeRequest
@@ -99,7 +103,7 @@ def serve(request: ServeRequest, on_progress: OnProgress = ignore) -> Service:
             offered=None if arrives_at_once else rate / capacity,
             stable=is_stable,
             stable_requests_per_s=STABLE_LOAD * capacity,
-            replicas_needed=None if is_stable or arrives_at_once else _stable_replicas(rate, replica_capacity),
+            replicas_needed=None if is_stable or arrives_at_once else stable_replicas(rate, replica_capacity),
         ),
         served=None if outcome is None else served_result(machines, outcome),
     )
@@ -207,9 +211,9 @@ def _replicas(machines: ServiceMachines, capacity: float) -> int:
     users, think_s = request.base.serving.users, prepared_serve.workload.think_s
     if users is not None:
         for_all = decode.replicas or math.ceil(users / decode.result.kv_capacity_users)
-        return min(for_all, _stable_replicas(users / think_s, capacity)) if think_s else for_all
+        return min(for_all, stable_replicas(users / think_s, capacity)) if think_s else for_all
     rate = request.traffic.rate or prepared_serve.workload.rate_per_s
-    replicas = _stable_replicas(rate, capacity)
+    replicas = stable_replicas(rate, capacity)
     if replicas > MAX_REPLICAS and request.traffic.rate is not None:
         max_rate = math.floor(100 * MAX_REPLICAS * STABLE_LOAD * capacity) / 100
         raise BadInput(
@@ -217,19 +221,6 @@ def _replicas(machines: ServiceMachines, capacity: float) -> int:
             f"give a rate of at most {max_rate:.10g}"
         )
     return replicas
-
-
-def _stable_replicas(rate: float, capacity: float) -> int:
-    """Return the minimum number of replicas (identical machines) at which the queue stays short.
-
-    The load of each replica, i.e. the arrival rate relative to capacity, is at most `STABLE_LOAD`.
-    The result is 1 if all requests arrive at once.
-
-    Args:
-        rate: Arrivals per second.
-        capacity: Requests per second that one replica can serve.
-    """
-    return max(1, math.ceil(round(rate / capacity / STABLE_LOAD, 9))) if math.isfinite(rate) else 1
 
 
 def _with_arrival_times(machines: ServiceMachines, capacity: float, replicas: int) -> Workload:

@@ -194,7 +194,7 @@ def _purpose(result: ServeResult) -> str:
     objective, users, pauses = result.inputs["objective"], result.inputs.get("users"), result.requests.think_s
     text, layout_users = f"chosen for {PURPOSES[objective]}", result.machine.layout_users
     if users is not None and pauses:
-        in_flight = "any number of users" if layout_users is None else plural(layout_users, "user")
+        in_flight = "any number of users" if layout_users is None else f"up to {plural(layout_users, 'user')}"
         text += f" with {in_flight} in flight, because the {users:,} users pause"
     elif users is not None:
         text += f" of {plural(users, 'user')}"

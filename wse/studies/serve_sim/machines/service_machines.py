@@ -160,7 +160,11 @@ def compile_service(
         DoesNotFit: The model, or the longest request, does not fit.
     """
     request = prepared_serve.request
-    decode, prefill = _compile_machine(prepared_serve, prepared_serve.decode), None
+    users, think_s = request.base.serving.users, prepared_serve.workload.think_s
+    pauses = None
+    if users is not None and think_s:
+        pauses = Pauses(users=users, think_s=think_s, replicas=request.base.replicas)
+    decode, prefill = _compile_machine(prepared_serve, prepared_serve.decode, pauses), None
     if prepared_serve.prefill is not None:
         with prefill_errors(request):
             prefill = _compile_machine(prepared_serve, prepared_serve.prefill)
@@ -174,12 +178,18 @@ def compile_service(
     return ServiceMachines(prepared=prepared_serve, decode=decode, prefill=prefill, drafts=drafts, max_users=max_users)
 
 
-def _compile_machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
-    """Compile and time the passes of a validated request, on wafers or GPUs."""
+def _compile_machine(
+    prepared_serve: PreparedServe, placement: Placement, pauses: Pauses | None = None
+) -> ServingMachine:
+    """Compile and time the passes of a validated request, on wafers or GPUs.
+
+    Args:
+        prepared_serve: The serving request.
+        placement: The request for the machine.
+        pauses: Users of a decode machine who pause between requests; None if there are none.
+    """
     request, typical = prepared_serve.request, prepared_serve.typical
     tokens = math.ceil(typical.prompt_tokens.mean() + typical.new_tokens.mean())
     if isinstance(placement, PreparedGpuEstimate):
         return gpu_machine(placement, prepared_serve.context, tokens, request.draft_tokens, request.parking)
-    think_s, users, replicas = prepared_serve.workload.think_s, request.base.serving.users, request.base.replicas
-    pauses = Pauses(users=users, think_s=think_s, replicas=replicas) if users is not None and think_s else None
     return wafer_machine(placement, tokens, request.draft_tokens, request.parking, pauses)

@@ -10,6 +10,7 @@ from wse.models.tensors.model_tensors import kv_bytes_per_token, state_bytes
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
 from wse.serving.operating_point import Deployment, operating_point
 from wse.serving.plan import saturating_users, users_in_flight
+from wse.serving.simulation.capacity import stable_replicas
 from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
@@ -20,7 +21,7 @@ from wse.studies.results.placement import model_result
 from wse.studies.serve_sim.machines.drafts import drafted_costs
 from wse.studies.serve_sim.machines.kv_tiers import wafer_tiers
 from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine
-from wse.studies.serve_sim.options import STABLE_LOAD, TierOptions
+from wse.studies.serve_sim.options import TierOptions
 
 NO_INPUTS: Final = ("capacity", "verify_tokens")
 """Estimate options that do not apply to serving."""
@@ -33,7 +34,7 @@ class Pauses:
     Attributes:
         users: Number of users of all replicas.
         think_s: Seconds from the end of an answer to the next request of the same user.
-        replicas: Number of replicas; None for as many as the request rate needs.
+        replicas: Number of replicas. None selects the minimum number at which the queue stays short.
     """
 
     users: int
@@ -46,11 +47,11 @@ class Pauses:
         Args:
             deployment: The replica, in a layout for any number of users.
         """
-        most = saturating_users(deployment)
-        max_rate = STABLE_LOAD * operating_point(deployment, most).requests_per_s
-        replicas = self.replicas or math.ceil(self.users / self.think_s / max_rate)
+        max_users = saturating_users(deployment)
+        capacity = operating_point(deployment, max_users).requests_per_s
+        replicas = self.replicas or stable_replicas(self.users / self.think_s, capacity)
         in_flight = users_in_flight(deployment, math.ceil(self.users / replicas), self.think_s)
-        return None if in_flight == most else in_flight
+        return None if in_flight == max_users else in_flight
 
 
 def wafer_machine(
@@ -66,7 +67,8 @@ def wafer_machine(
     boundary of the mesh, and each PE of its shorter side sends one stream.
 
     If users pause, two layouts are searched. The first is for any number of users. With it, the
-    number of users in flight is estimated, for whom the second is chosen.
+    number of users in flight is estimated, for whom the second is chosen. On the second, requests
+    are faster, so that fewer users are in flight than estimated.
 
     Args:
         prepared_estimate: The validated request for wafers.
