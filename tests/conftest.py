@@ -26,7 +26,7 @@ from wse.studies.compile import compile as compile_study
 from wse.studies.estimate import study as estimate_study
 from wse.studies.estimate.drafts import placement
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.serve_sim.machines import drafts, wafers
+from wse.studies.serve_sim.machines import compile_service, drafts, layouts, wafers
 from wse.studies.what_if import study as what_if_study
 from wse_kernels import library, precompile
 
@@ -112,7 +112,8 @@ def one_search() -> Iterator[None]:
             patch.setattr(module, name, memoized(getattr(module, name), search_key))
         for module in (estimate_study, rows, combination, wafers):
             patch.setattr(module, "uncertainty_of", uncertainty)
-        for module in (estimate_study, combination, wafers, compile_study, placement, what_if_study):
+        modules = compile_service, layouts, compile_study, placement, what_if_study
+        for module in (estimate_study, combination, *modules):
             patch.setattr(module, "choose_layout", layout)
         yield
 

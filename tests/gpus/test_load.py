@@ -29,7 +29,7 @@ def test_every_constant_of_a_stack_has_a_source_and_a_value_per_generation(name:
 def test_published_numbers_of_gpus_are_loaded() -> None:
     assert load_gpu("H100").hbm_bytes_per_s == 3.35e12
     assert load_gpu("h100").flops_per_s(8) == 1978e12
-    assert load_gpu("h100").flops_per_s(4) == 1978e12, "4-bit products are computed with 8 bits"
+    assert load_gpu("h100").flops_per_s(4) == 989e12, "4-bit weights are widened to 16 bits"
     assert load_gpu("a100").flops_per_s(4) == 312e12
     assert load_gpu("b200").flops_per_s(4.5) == 9000e12
     assert {"a100", "a100-40gb", "h100", "h200", "b200", "gb200"} <= {*known_gpus()}

@@ -256,6 +256,7 @@ def test_impossible_acceptances_are_refused() -> None:
 def test_further_choices_keep_their_fraction_of_the_remaining_probability() -> None:
     assert with_choices(0.5, (0.5, 0.25)) == pytest.approx((0.5, 0.25))
     assert with_choices(0.8, (0.5, 0.25, 0.125)) == pytest.approx((0.8, 0.1, 0.05))
+    assert with_choices(0.1, (0.5, 0.25, 0.125)) == pytest.approx((0.1, 0.1, 0.1))  # at most the choice before
     measured = choice_shares()
     assert with_choices(measured.shares[0], measured.shares) == pytest.approx(measured.shares)
     assert measured.grade == "I"

@@ -85,6 +85,13 @@ def test_two_replicas_of_a_closed_loop_serve_twice_the_rate_of_one_with_half_of_
     assert both.makespan_s == pytest.approx(simulate(half, 1).makespan_s, rel=0.01)
 
 
+def test_machines_with_different_numbers_of_users_finish_a_closed_loop_at_about_the_same_time() -> None:
+    work = replace(workload(requests=1_000, cv=0.0), arrival_s=np.arange(1_000) / 20)
+    rates = [len(work) / simulate(replace(work, in_flight=users), 3).makespan_s for users in (9, 10, 11, 12)]
+    steps = np.diff(rates) / (rates[-1] - rates[0])
+    np.testing.assert_allclose(steps, 1 / 3, atol=0.1)
+
+
 def test_requests_are_served_once_and_littles_law_is_true() -> None:
     work = workload(rate=8.0)
     outcome = simulate(work, 3)

@@ -1,6 +1,7 @@
 """Tests of the layouts that estimates choose: throughput, room for users, layers on two wafers, SRAM for speed."""
 
 import io
+import math
 import re
 import statistics
 from dataclasses import replace
@@ -22,7 +23,7 @@ from wse.studies.compile.layout_changes import ALL_COLUMNS, FEW_CODES
 from wse.studies.compile.request_time import timing_of
 from wse.studies.estimate import study as cut_estimate
 from wse.studies.estimate.answer import wafer_answer_tables
-from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
+from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout, choose_layout_by_capacity
 from wse.studies.estimate.layouts.layout_versions import variants_of
 from wse.studies.estimate.layouts.result import layout_text
 from wse.studies.estimate.layouts.room import CHOSEN, cache_room
@@ -262,3 +263,20 @@ def test_estimate_reports_the_sram_used_for_speed() -> None:
 )
 def test_estimate_without_roomier_variants_has_no_such_table(changes: dict[str, str]) -> None:
     assert estimate(replace_options(REQUEST, **changes)).sram.room is None
+
+
+def test_capacity_is_simulated_for_layouts_that_may_have_a_higher_one() -> None:
+    options: dict[str, Any] = {"mesh": "16x16", "wafers": 1, "objective": "throughput", **LENGTHS}
+    prepared_estimate = prepare_estimate(make_request(EstimateRequest, model="story", **options))
+    tried: list[ChosenLayout] = []
+
+    def rising(layout: ChosenLayout) -> float:
+        """Return a low capacity that rises with each layout."""
+        tried.append(layout)
+        return len(tried) / 1e9
+
+    assert choose_layout_by_capacity(prepared_estimate, rising) is tried[-1]
+    assert len({layout.compilation.options.batch for layout in tried}) > 1
+    tried.clear()
+    first = choose_layout_by_capacity(prepared_estimate, lambda layout: tried.append(layout) or math.inf)
+    assert tried == [first]

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ import pytest
 
 import wse
 from wse.errors import BadInput
+from wse.studies.estimate.layouts.choose_layout import ChosenLayout
+from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.serve_sim.machines import layouts
 
 STORY: dict[str, Any] = {
     "model": "story",
@@ -376,3 +380,20 @@ def test_machine_depends_neither_on_the_number_of_random_requests_nor_on_the_see
     result, other = wse.serve_sim(**lengths | {"requests": 50}), wse.serve_sim(**lengths, seed=7)
     assert result.machine == other.machine
     assert result.requests.prompt_tokens != other.requests.prompt_tokens
+
+
+@pytest.mark.parametrize(("length_cv", "is_simulated"), [(1.0, True), (0.0, False)])
+def test_capacity_of_layouts_is_simulated_if_lengths_differ(
+    monkeypatch: pytest.MonkeyPatch, length_cv: float, *, is_simulated: bool
+) -> None:
+    capacities = list[float]()
+
+    def choose(prepared_estimate: PreparedEstimate, capacity_of: Callable[[ChosenLayout], float]) -> ChosenLayout:
+        """Simulate the layout that suits equal lengths, and return it."""
+        layout = layouts.choose_layout(prepared_estimate)
+        capacities.append(capacity_of(layout))
+        return layout
+
+    monkeypatch.setattr(layouts, "choose_layout_by_capacity", choose)
+    result = wse.serve_sim(**STORY | {"length_cv": length_cv, "requests": 10_000})
+    assert capacities == ([result.load.capacity_requests_per_s] if is_simulated else [])

@@ -214,7 +214,9 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
     """Return the acceptance probability of each choice at a position, most likely choice first.
 
     A choice is one of the alternative tokens that a draft proposes at the position. If all earlier
-    choices have failed, a choice is accepted with the same probability as in the measurement.
+    choices have failed, a choice is accepted with the same probability as in the measurement. But
+    its probability is at most that of the choice before it, because a draft proposes the most likely
+    tokens first.
 
     Args:
         first: Acceptance probability of the most likely choice at this position.
@@ -222,7 +224,8 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
     """
     probabilities, missed_fraction = [first], 1.0 - choices[0]
     for measured_choice in choices[1:]:
-        probabilities.append((1.0 - sum(probabilities)) * measured_choice / missed_fraction)
+        probability = (1.0 - sum(probabilities)) * measured_choice / missed_fraction
+        probabilities.append(min(probability, probabilities[-1]))
         missed_fraction -= measured_choice
     return tuple(probabilities)
 

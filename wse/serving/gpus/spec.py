@@ -31,9 +31,9 @@ class GpuSpec:
     def flops_per_s(self, bits: float) -> float:
         """Return the rate of matrix products in flop/s for elements of the given number of bits.
 
-        If tensor cores do not support such elements, the rate of the next wider type is returned.
+        If tensor cores do not support such elements, they are widened to 16 bits.
         """
-        narrow_rate = (self.fp4_flops_per_s if bits < 8 else 0.0) or (self.fp8_flops_per_s if bits < 16 else 0.0)
+        narrow_rate = self.fp4_flops_per_s if bits < 8 else self.fp8_flops_per_s if bits < 16 else 0.0
         return narrow_rate or self.bf16_flops_per_s
 
 

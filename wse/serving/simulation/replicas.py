@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from heapq import heapify, heapreplace
 from typing import Final, Protocol
 
 import numpy as np
@@ -56,7 +57,8 @@ def simulate_replicas(
         make_machine: Function that creates each machine.
         on_done: Function that is called periodically with the number of requests that have left.
         least_loaded: Whether a request goes to the machine with the fewest requests in flight.
-            Otherwise, and in a closed loop, requests go to the machines round-robin.
+            Otherwise, and in a closed loop, requests go to the machines round-robin; if machines
+            differ in their number of users, in proportion to their speed.
 
     Returns:
         The times of all requests.
@@ -74,22 +76,62 @@ def _round_robin(
 ) -> list[ContinuousMachine]:
     """Simulate machines that serve requests round-robin, and return the machines.
 
-    Machine r serves the requests whose index modulo ``replicas`` is r.
+    Machine r serves the requests whose index modulo ``replicas`` is r. In a closed loop in which
+    some machines have more users than others, requests are divided by `_shares_by_speed`.
     """
     total, machines = len(workload), list[ContinuousMachine]()
-    for index in range(replicas):
+    shares: Sequence[Sequence[int]] = [range(index, total, replicas) for index in range(replicas)]
+    if workload.in_flight is not None and workload.in_flight % replicas:
+        shares = _shares_by_speed(workload, replicas, make_machine)
+    for index, requests in enumerate(shares):
         done_before = sum(machine.record.left for machine in machines)
-        own_workload = workload
-        if workload.in_flight is not None:
-            own_workload = replace(workload, in_flight=len(range(index, workload.in_flight, replicas)))
         machine = make_machine(
-            own_workload,
-            requests=range(index, total, replicas),
+            _own_workload(workload, index, replicas),
+            requests=requests,
             on_done=lambda done_here, _, done_before=done_before: on_done(done_before + done_here, total),  # type: ignore[misc]
         )
         machine.run_until(np.inf)
         machines.append(machine)
     return machines
+
+
+def _own_workload(workload: Workload, index: int, replicas: int) -> Workload:
+    """Return the workload with the requests in flight of one machine if it is a closed loop."""
+    if workload.in_flight is None:
+        return workload
+    return replace(workload, in_flight=len(range(index, workload.in_flight, replicas)))
+
+
+def _shares_by_speed(workload: Workload, replicas: int, make_machine: MakeMachine) -> list[list[int]]:
+    """Divide the requests of a closed loop so that all machines finish at about the same time.
+
+    Some machines have one user more than the others, and serve more requests per second. The time
+    per request is measured in a simulation of one machine of each kind.
+
+    Args:
+        workload: The requests. The first of each user go to the machines round-robin.
+        replicas: Number of machines. It does not divide the number of users.
+        make_machine: Function that creates each machine.
+
+    Returns:
+        For each machine, the indices of its requests.
+    """
+    total, users = len(workload), workload.in_flight or 0
+    fuller_machines, seconds_per_request = users % replicas, list[float]()
+    for index in (0, fuller_machines):
+        requests = range(index, total, replicas)
+        machine = make_machine(_own_workload(workload, index, replicas), requests=requests)
+        machine.run_until(np.inf)
+        seconds_per_request.append(machine.outcome().makespan_s / len(requests))
+    shares = [list(range(index, min(users, total), replicas)) for index in range(replicas)]
+    seconds = [seconds_per_request[index >= fuller_machines] for index in range(replicas)]
+    busy_until_s = [(len(share) * seconds[index], index) for index, share in enumerate(shares)]
+    heapify(busy_until_s)
+    for request in range(users, total):
+        until_s, index = busy_until_s[0]
+        shares[index].append(request)
+        heapreplace(busy_until_s, (until_s + seconds[index], index))
+    return shares
 
 
 def _least_loaded(

@@ -88,6 +88,11 @@ class Workload:
         """Length of the longest request in tokens, including prompt and answer."""
         return int((self.prompt_tokens + self.new_tokens).max())
 
+    @property
+    def lengths_vary(self) -> bool:
+        """Whether requests differ in the number of prompt tokens or of output tokens."""
+        return bool(np.ptp(self.prompt_tokens) or np.ptp(self.new_tokens))
+
     def all_at_once(self, requests: int) -> Workload:
         """Return a workload with the same lengths in which all requests arrive at time 0.
 

@@ -12,7 +12,7 @@ from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.live_replicas import LiveReplicas
 from wse.studies.endpoint.request import EndpointRequest
 from wse.studies.options.option import replace_options
-from wse.studies.serve_sim.machines.service_machines import compile_service
+from wse.studies.serve_sim.machines.compile_service import compile_service
 from wse.studies.serve_sim.options import LEAST_LOADED
 from wse.studies.serve_sim.prepare import prepare_serve
 

@@ -15,7 +15,7 @@ from wse.serving.steady_state import NEGLIGIBLE
 MAX_USERS: Final = 4_096
 """Maximum number of users listed in a table."""
 DEFINITIONS: Final = (
-    ("users", "concurrent requests; when one ends, the next one starts"),
+    ("users", "concurrent requests; when one ends, the next one starts without a pause"),
     ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),
     (
         "TPOT",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from wse.errors import BadInput, UnknownName
-from wse.serving.simulation.arrivals import ARRIVALS
+from wse.serving.simulation.arrivals import ARRIVALS, BURSTS
 from wse.studies.options.option import check_counts, get_option
 from wse.studies.serve_sim.options import (
     BATCHING,
@@ -88,6 +88,8 @@ def _check_needs(request: ServeRequest) -> None:
     has_own = prefilling.prefill == OWN
     for option, needs, is_there in (
         ("--batch-wait", "--batching static", is_static),
+        ("--burst", f"--arrivals {BURSTS}", request.arrivals == BURSTS),
+        ("--dispatch", "--replicas", request.base.replicas != 1),
         ("--prefill-wafers", "--prefill own", has_own),
         ("--prefill-mesh", "--prefill own", has_own),
         ("--prefill-gpus", "--prefill own", has_own),

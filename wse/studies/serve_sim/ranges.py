@@ -91,7 +91,7 @@ def ranges_of_service(
     elif isinstance(deployment, WaferDeployment) and decode.uncertainty is not None and deployment.max_concurrency:
         # Requests that arrive at a given rate wait outside the machine if it has no room.
         in_machine = in_flight if given_load is None else min(in_flight, deployment.max_concurrency)
-        ratios = _wafer_ratios(decode.uncertainty, deployment, in_machine)
+        ratios = _wafer_ratios(decode.uncertainty(), deployment, in_machine)
         names = PRICE, POWER
     else:
         return None

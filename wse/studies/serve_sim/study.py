@@ -24,7 +24,8 @@ from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.workload import Workload
 from wse.studies.serve_sim.inputs import inputs
-from wse.studies.serve_sim.machines.service_machines import ServiceMachines, Simulate, compile_service
+from wse.studies.serve_sim.machines.compile_service import compile_service
+from wse.studies.serve_sim.machines.service_machines import ServiceMachines, Simulate
 from wse.studies.serve_sim.prepare import PreparedServe, prepare_serve
 from wse.studies.serve_sim.ranges import ranges_of_service
 from wse.studies.serve_sim.request import ServeRequest
@@ -250,9 +251,12 @@ def _with_arrival_times(machines: ServiceMachines, capacity: float, replicas: in
         rate = operating_point(machines.decode.deployment, users, replicas).requests_per_s
     elif math.isfinite(capacity):
         rate = min(capacity, users / think_s)
-    replica_users = math.ceil(users / replicas)
-    replica_rate = closed_loop_requests_per_s(
-        workload, replica_users, rate * replica_users / users, machines.simulator(1)
+    min_users, fuller_replicas = divmod(users, replicas)
+    machines_by_users = {min_users + 1: fuller_replicas, min_users: replicas - fuller_replicas}
+    rate_of_users = sum(
+        count * closed_loop_requests_per_s(workload, replica_users, rate * replica_users / users, machines.simulator(1))
+        for replica_users, count in machines_by_users.items()
+        if replica_users and count
     )
-    workload = workload.at_rate(replica_rate * users / replica_users)
+    workload = workload.at_rate(rate_of_users)
     return replace(workload, in_flight=users) if request.arrivals == CONSTANT else workload

@@ -159,10 +159,17 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
         }
         for row in plan.lengths
     ]
-    if plan.tree is not None and plan.tree.nodes > plan.tree.depth:
-        shape = f"tree of {plan.tree.nodes}, {plan.tree.depth} deep"
-        tree = {"draft": shape, "yield": f"{plan.tree.tokens_per_pass:.2f}", "gain": f"{plan.tree.speed_up:.2f} x"}
-        rows.append({"drafting": "", "pass": "", **tree})
+    tree = plan.tree if plan.tree is not None and plan.tree.nodes > plan.tree.depth else None
+    if tree is not None:
+        rows.append(
+            {
+                "draft": f"tree of {tree.nodes}, {tree.depth} deep",
+                "yield": f"{tree.tokens_per_pass:.2f}",
+                "drafting": "",
+                "pass": "",
+                "gain": f"{tree.speed_up:.2f} x",
+            }
+        )
     titles = {"yield": "tokens/pass", "drafting": "drafting", "pass": "verifying", "gain": "speed-up"}
     columns = [
         Column(key="draft", title="draft"),
@@ -188,7 +195,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
             layout.append(("users", "one draft model drafts for all users of a replica, one after another"))
     if plan.draft_tokens:
         layout.append(("room", f"with drafts, the KV caches of {plural(plan.max_users, 'user')} fit"))
-    if plan.tree is not None and plan.tree.speed_up > plan.speed_up:
+    if tree is not None and tree.speed_up > plan.speed_up:
         layout.append(("tree", "only listed: other figures with drafts are for tokens in a row, as in wse serve-sim"))
     footer = (*acceptance_rows(plan), *layout, *([("host", printable(plan.host))] if plan.host else []), *cost)
     return Table(columns=tuple(columns), rows=rows, title="Drafts", note=note, footer=footer)

@@ -1,13 +1,14 @@
 """Layout choice: the fastest layout for one user at a time, or the best one for another goal.
 
 If one user is served at a time, the search chooses the layout (`wse.studies.compile.choose`).
-Otherwise, layouts are ranked by their operating points with all users.
+Otherwise, layouts are ranked by their operating points with all users. Operating points assume
+requests of equal lengths. If lengths vary, `choose_layout_by_capacity` compares simulations.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.search.search import Compilation
@@ -15,6 +16,7 @@ from wse.errors import BadInput
 from wse.program.program import Program
 from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, Goal
+from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users
 from wse.studies.compile.capacity import users_by_bytes, wafers_by_bytes
 from wse.studies.compile.choose import NARROW, compile_with_remedies
@@ -131,6 +133,43 @@ def choose_layout(
         if larger_request is None:
             raise _too_many_users(prepared_estimate, ranking.max_users)
     return choose_layout(larger_request, search, goal)
+
+
+def choose_layout_by_capacity(
+    prepared_estimate: PreparedEstimate, capacity_of: Callable[[ChosenLayout], float]
+) -> ChosenLayout:
+    """Choose and compile the layout that serves the most requests of varying lengths per second.
+
+    Layouts are ranked by their throughput for equal lengths. The best one may have little room: it
+    can store the KV caches of few more requests than are necessary to saturate it. If these are
+    long requests, it is not saturated. Therefore, the best layout for each number of users per pass
+    is simulated, and each layout with more room than all better ones. The search ends at the first
+    layout whose throughput for equal lengths is below the highest simulated one.
+
+    Args:
+        prepared_estimate: The request. Its goal is throughput or cost for any number of users.
+        capacity_of: Function that simulates a layout, and returns the requests per second that it
+            serves.
+
+    Raises:
+        DoesNotFit: The model does not fit.
+    """
+    layouts = LayoutRanking(prepared_estimate, compile_with_remedies).layouts_for(prepared_estimate.goal)
+    best, best_capacity, most_room, slots = None, 0.0, 0.0, set[int]()
+    for layout in layouts:
+        deployment, users = layout.deployment, max(1, saturating_users(layout.deployment))
+        if best is not None and operating_point(deployment, users).requests_per_s <= best_capacity:
+            break
+        room = deployment.max_concurrency / users
+        if room <= most_room and deployment.slots in slots:
+            continue
+        most_room, slots = max(most_room, room), slots | {deployment.slots}
+        chosen_layout = _to_chosen_layout(prepared_estimate, layout, layouts)
+        capacity = capacity_of(chosen_layout)
+        if best is None or capacity > best_capacity:
+            best, best_capacity = chosen_layout, capacity
+    assert best is not None  # a ranking has at least one layout
+    return best
 
 
 def _best_layout(

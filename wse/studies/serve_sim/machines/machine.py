@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -82,7 +82,8 @@ class ServingMachine:
             filled.
         power_w: Total power of all wafers or GPUs. None if unknown.
         usd_per_hour: Total price of all wafers or GPUs. None if unknown.
-        uncertainty: What is uncertain about the times of the deployment; None for GPUs.
+        uncertainty: Function that computes what is uncertain about the times of the deployment;
+            None for GPUs.
         replicas: Number of replicas chosen for the requested users; None if it was not chosen.
     """
 
@@ -100,7 +101,7 @@ class ServingMachine:
     kv_tiers: tuple[KvTierResult, ...] = ()
     power_w: SourcedNumber | None
     usd_per_hour: SourcedNumber | None
-    uncertainty: Uncertainty | None = None
+    uncertainty: Callable[[], Uncertainty] | None = None
     replicas: int | None = None
 
 

@@ -21,13 +21,8 @@ from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.workload import Workload
-from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
-from wse.studies.serve_sim.machines.drafts import drawn_drafts
-from wse.studies.serve_sim.machines.gpus import gpu_machine
-from wse.studies.serve_sim.machines.machine import ServingMachine, check_room, max_users_of
-from wse.studies.serve_sim.machines.wafers import Pauses, wafer_machine
+from wse.studies.serve_sim.machines.machine import ServingMachine
 from wse.studies.serve_sim.options import LEAST_LOADED, STATIC
-from wse.studies.serve_sim.prefill_machine import Placement, prefill_errors
 from wse.studies.serve_sim.prepare import PreparedServe
 
 GIGA: Final = 1e9
@@ -143,53 +138,3 @@ class ServiceMachines:
             latency_s = options.kv_latency * MICRO
         prompt_s = latency_s + float(self.prepared.workload.prompt_tokens.mean()) * size / rate
         return KvTransferResult(bytes_per_token=size, bytes_per_s=rate, latency_s=latency_s, prompt_s=prompt_s)
-
-
-def compile_service(
-    prepared_serve: PreparedServe, longest_requests: Workload, shortest_requests: Workload
-) -> ServiceMachines:
-    """Compile the machines of a service and time their passes.
-
-    Args:
-        prepared_serve: The validated serving request.
-        longest_requests: Requests of which the longest must fit in the KV cache by itself.
-        shortest_requests: Requests of which the shortest determines the maximum number of users.
-
-    Raises:
-        BadInput: The requested number of concurrent users is too large.
-        DoesNotFit: The model, or the longest request, does not fit.
-    """
-    request = prepared_serve.request
-    users, think_s = request.base.serving.users, prepared_serve.workload.think_s
-    pauses = None
-    if users is not None and think_s:
-        pauses = Pauses(users=users, think_s=think_s, replicas=request.base.replicas)
-    decode, prefill = _compile_machine(prepared_serve, prepared_serve.decode, pauses), None
-    if prepared_serve.prefill is not None:
-        with prefill_errors(request):
-            prefill = _compile_machine(prepared_serve, prepared_serve.prefill)
-    check_room(longest_requests, decode.costs)
-    max_users = max_users_of(
-        request.batches.max_users, shortest_requests, decode.costs, shares_prefixes=request.keeps_prefixes
-    )
-    acceptance, drafts = prepared_serve.decode.acceptance, None
-    if acceptance is not None and decode.drafts is not None and decode.drafts.draft_tokens:
-        drafts = drawn_drafts(acceptance, decode.drafts.draft_tokens, request.traffic.seed)
-    return ServiceMachines(prepared=prepared_serve, decode=decode, prefill=prefill, drafts=drafts, max_users=max_users)
-
-
-def _compile_machine(
-    prepared_serve: PreparedServe, placement: Placement, pauses: Pauses | None = None
-) -> ServingMachine:
-    """Compile and time the passes of a validated request, on wafers or GPUs.
-
-    Args:
-        prepared_serve: The serving request.
-        placement: The request for the machine.
-        pauses: Users of a decode machine who pause between requests; None if there are none.
-    """
-    request, typical = prepared_serve.request, prepared_serve.typical
-    tokens = math.ceil(typical.prompt_tokens.mean() + typical.new_tokens.mean())
-    if isinstance(placement, PreparedGpuEstimate):
-        return gpu_machine(placement, prepared_serve.context, tokens, request.draft_tokens, request.parking)
-    return wafer_machine(placement, tokens, request.draft_tokens, request.parking, pauses)

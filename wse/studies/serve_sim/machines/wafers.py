@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from wse.models.tensors.model_tensors import kv_bytes_per_token, state_bytes
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
-from wse.serving.operating_point import Deployment, operating_point
-from wse.serving.plan import saturating_users, users_in_flight
-from wse.serving.simulation.capacity import stable_replicas
 from wse.serving.simulation.pass_costs import users_that_fit
 from wse.studies.estimate.inputs import inputs
-from wse.studies.estimate.layouts.choose_layout import choose_layout
+from wse.studies.estimate.layouts.choose_layout import ChosenLayout
 from wse.studies.estimate.layouts.compiled_layout import timed_deployment
-from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.placement import model_result
 from wse.studies.serve_sim.machines.drafts import drafted_costs
@@ -27,65 +22,25 @@ NO_INPUTS: Final = ("capacity", "verify_tokens")
 """Estimate options that do not apply to serving."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pauses:
-    """Users who pause between requests.
-
-    Attributes:
-        users: Number of users of all replicas.
-        think_s: Seconds from the end of an answer to the next request of the same user.
-        replicas: Number of replicas. None selects the minimum number at which the queue stays short.
-    """
-
-    users: int
-    think_s: float
-    replicas: int | None
-
-    def in_flight(self, deployment: Deployment) -> int | None:
-        """Return how many users of a replica have a request in flight; None if they saturate it.
-
-        Args:
-            deployment: The replica, in a layout for any number of users.
-        """
-        max_users = saturating_users(deployment)
-        capacity = operating_point(deployment, max_users).requests_per_s
-        replicas = self.replicas or stable_replicas(self.users / self.think_s, capacity)
-        in_flight = users_in_flight(deployment, math.ceil(self.users / replicas), self.think_s)
-        return None if in_flight == max_users else in_flight
-
-
 def wafer_machine(
-    prepared_estimate: PreparedEstimate,
-    mean_tokens: int,
-    draft_tokens: int | None,
-    parking: TierOptions,
-    pauses: Pauses | None,
+    layout: ChosenLayout, layout_users: int | None, mean_tokens: int, draft_tokens: int | None, parking: TierOptions
 ) -> ServingMachine:
-    """Build the serving-simulation model of a wafer machine by compiling and timing its passes.
+    """Build the serving-simulation model of a wafer machine by timing the passes of a layout.
 
     Prompts may be read on another part of the same wafer. In this case, KV caches are sent over the
     boundary of the mesh, and each PE of its shorter side sends one stream.
 
-    If users pause, two layouts are searched. The first is for any number of users. With it, the
-    number of users in flight is estimated, for whom the second is chosen. On the second, requests
-    are faster, so that fewer users are in flight than estimated.
-
     Args:
-        prepared_estimate: The validated request for wafers.
+        layout: The chosen layout.
+        layout_users: Users in flight for whom the layout was chosen, if users pause; None otherwise.
         mean_tokens: Mean number of tokens per request, prompt plus answer.
         draft_tokens: Number of tokens per draft. None selects the fastest number.
         parking: Memory tiers that store KV caches of prompt prefixes for reuse.
-        pauses: Users who pause between requests; None if users do not pause.
 
     Raises:
         BadInput: A tier has no room for even one token.
-        DoesNotFit: The model or its draft does not fit on the wafers.
+        DoesNotFit: The draft does not fit on the wafers.
     """
-    layout, layout_users = choose_layout(prepared_estimate), None
-    if pauses is not None:
-        layout_users = pauses.in_flight(timed_deployment(layout.prepared, layout.compilation.program))
-        if layout_users is not None:
-            layout = choose_layout(prepared_estimate, goal=replace(prepared_estimate.goal, users=layout_users))
     prepared_estimate = layout.prepared
     drafted = drafted_costs(prepared_estimate, layout.compilation, draft_tokens)
     program, costs, drafts = drafted.compilation.program, drafted.costs, drafted.drafts
@@ -125,6 +80,6 @@ def wafer_machine(
         ),
         power_w=economics.power_w.times(wafers),
         usd_per_hour=economics.usd_per_hour.times(wafers),
-        uncertainty=uncertainty_of(prepared_estimate, layout.compilation.program),
+        uncertainty=partial(uncertainty_of, prepared_estimate, layout.compilation.program),
         replicas=None if prepared_estimate.goal.users is None else prepared_estimate.goal.replicas,
     )

@@ -1,0 +1,117 @@
+"""Compilation of the machines of a service."""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+
+from wse.errors import BadInput, DoesNotFit
+from wse.serving.simulation.capacity import capacity_requests_per_s
+from wse.serving.simulation.workload import Workload
+from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
+from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
+from wse.studies.serve_sim.machines.drafts import drawn_drafts
+from wse.studies.serve_sim.machines.gpus import gpu_machine
+from wse.studies.serve_sim.machines.layouts import Pauses, service_layout
+from wse.studies.serve_sim.machines.machine import ServingMachine, check_room, max_users_of
+from wse.studies.serve_sim.machines.service_machines import ServiceMachines
+from wse.studies.serve_sim.machines.wafers import wafer_machine
+from wse.studies.serve_sim.prefill_machine import Placement, prefill_errors
+from wse.studies.serve_sim.prepare import PreparedServe
+
+
+def compile_service(
+    prepared_serve: PreparedServe, longest_requests: Workload, shortest_requests: Workload
+) -> ServiceMachines:
+    """Compile the machines of a service and time their passes.
+
+    Args:
+        prepared_serve: The validated serving request.
+        longest_requests: Requests of which the longest must fit in the KV cache by itself.
+        shortest_requests: Requests of which the shortest determines the maximum number of users.
+
+    Raises:
+        BadInput: The requested number of concurrent users is too large.
+        DoesNotFit: The model, or the longest request, does not fit.
+    """
+    request, placement = prepared_serve.request, prepared_serve.decode
+    prefill = None
+    if prepared_serve.prefill is not None:
+        with prefill_errors(request):
+            prefill = _prefill_machine(prepared_serve, prepared_serve.prefill)
+    machines_with = partial(_service_machines, prepared_serve, prefill, longest_requests)
+    if isinstance(placement, PreparedGpuEstimate):
+        return machines_with(shortest_requests, _gpu_machine(prepared_serve, placement))
+    machine, typical = cache(partial(_wafer_machine, prepared_serve)), prepared_serve.typical
+
+    def capacity_of(layout: ChosenLayout) -> float:
+        """Simulate a layout, and return its requests per second; 0 if the longest request does not fit."""
+        try:
+            machines = machines_with(typical, machine(layout, None))
+        except (BadInput, DoesNotFit):
+            return 0.0
+        return capacity_requests_per_s(typical, machines.max_users, machines.simulator(1))
+
+    simulate = capacity_of if typical.lengths_vary else None
+    layout, users = service_layout(placement, _pauses(prepared_serve), simulate)
+    return machines_with(shortest_requests, machine(layout, users))
+
+
+def _service_machines(
+    prepared_serve: PreparedServe,
+    prefill: ServingMachine | None,
+    longest_requests: Workload,
+    shortest_requests: Workload,
+    decode: ServingMachine,
+) -> ServiceMachines:
+    """Combine the machines of a service, after a check that requests fit on the decode machine.
+
+    Args:
+        prepared_serve: The serving request.
+        prefill: The machine that reads prompts; None if the decode machine reads them.
+        longest_requests, shortest_requests: As for `compile_service`.
+        decode: The decode machine.
+    """
+    request, acceptance = prepared_serve.request, prepared_serve.decode.acceptance
+    check_room(longest_requests, decode.costs)
+    max_users = max_users_of(
+        request.batches.max_users, shortest_requests, decode.costs, shares_prefixes=request.keeps_prefixes
+    )
+    drafts = None
+    if acceptance is not None and decode.drafts is not None and decode.drafts.draft_tokens:
+        drafts = drawn_drafts(acceptance, decode.drafts.draft_tokens, request.traffic.seed)
+    return ServiceMachines(prepared=prepared_serve, decode=decode, prefill=prefill, drafts=drafts, max_users=max_users)
+
+
+def _pauses(prepared_serve: PreparedServe) -> Pauses | None:
+    """Return the users of the service who pause between requests, or None if there are none."""
+    base, think_s = prepared_serve.request.base, prepared_serve.workload.think_s
+    if base.serving.users is None or not think_s:
+        return None
+    return Pauses(users=base.serving.users, think_s=think_s, replicas=base.replicas)
+
+
+def _prefill_machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
+    """Compile and time the passes of the machine that reads prompts."""
+    if isinstance(placement, PreparedGpuEstimate):
+        return _gpu_machine(prepared_serve, placement)
+    return _wafer_machine(prepared_serve, choose_layout(placement), None)
+
+
+def _gpu_machine(prepared_serve: PreparedServe, placement: PreparedGpuEstimate) -> ServingMachine:
+    """Time the passes of a machine of GPUs."""
+    request = prepared_serve.request
+    tokens = _mean_tokens(prepared_serve)
+    return gpu_machine(placement, prepared_serve.context, tokens, request.draft_tokens, request.parking)
+
+
+def _wafer_machine(prepared_serve: PreparedServe, layout: ChosenLayout, layout_users: int | None) -> ServingMachine:
+    """Time the passes of a layout of wafers, which was chosen for a number of users if they pause."""
+    request = prepared_serve.request
+    return wafer_machine(layout, layout_users, _mean_tokens(prepared_serve), request.draft_tokens, request.parking)
+
+
+def _mean_tokens(prepared_serve: PreparedServe) -> int:
+    """Return the mean number of tokens per request, prompt plus answer, rounded up."""
+    typical = prepared_serve.typical
+    return math.ceil(float(typical.prompt_tokens.mean() + typical.new_tokens.mean()))
