@@ -13,7 +13,9 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
 
-REQUEST = make_request(EstimateRequest, model="story", mesh="11x11", mapping="region", prompt_len=200, new_tokens=56)
+REQUEST = make_request(
+    EstimateRequest, model="story", mesh="11x11", mapping="region", schedule="baseline", prompt_len=200, new_tokens=56
+)
 GOALS = [
     Goal(objective=THROUGHPUT),
     Goal(users=20, objective=COST),
