@@ -21,8 +21,9 @@ SMALL_RUN = {"mesh": "6x5", "prompt_len": 8, "new_tokens": 8, "mapping": "region
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     """Return one result per command for the tiny model, keyed by the command."""
     model, changed_wafer = write_config(tmp_path_factory.mktemp("model")), "wafer.clock_hz=x2"
+    changes = [changed_wafer, "wafer.sram_bytes_per_pe=20000"]  # few numbers of users have room, each with a layout
     with few_samples():
-        compared = wse.compare(model, **SMALL_RUN, wafers=[2], set=changed_wafer, gpu=["h100"], gpus=1, jobs=1)
+        compared = wse.compare(model, **SMALL_RUN, wafers=[2], set=changes, gpu=["h100"], gpus=1, jobs=1)
     return {
         "estimate": wse.estimate(model, **SMALL_RUN, wafers=2, sensitivity=True, set=changed_wafer),
         "estimate --gpu": wse.estimate("llama-3-8b", gpu="h100", gpus=1, prompt_len=64, new_tokens=64),

@@ -162,9 +162,11 @@ def test_given_links_have_a_row_each() -> None:
 
 
 @pytest.mark.slow
-def test_shorter_latency_of_links_does_not_raise_the_cost(test_data: Path) -> None:
+@pytest.mark.parametrize(("mapping", "schedule"), [("region", "optimized"), ("tensor", "baseline")])
+def test_shorter_latency_of_links_does_not_raise_the_cost(mapping: str, schedule: str, test_data: Path) -> None:
     """A layout is searched for each link. The latency of a link keeps neither a stage nor the link busy."""
     model, options = test_data / "models" / "stories260k", {"mesh": "6x6", "wafers": [2], "users": 4, "jobs": 1}
+    options |= {"mapping": mapping, "schedule": schedule}
     found = wse.compare(model, link_latency=[1.0, 10.0], **options, **LENGTHS)
     short, long = sorted(found.rows, key=lambda row: row.link_latency_s or 0.0)
     assert (short.link_latency_s, long.link_latency_s) == (1e-6, 1e-5)

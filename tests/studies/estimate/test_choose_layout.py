@@ -109,17 +109,10 @@ def test_users_have_room_only_if_a_compiled_layout_has_it_with_a_context_longer_
 
 
 @pytest.mark.slow
-def test_four_wafers_have_room_for_the_caches_of_four_users() -> None:
-    """Only layouts that divide layers into parts have room for four KV caches. One user does not need such a layout."""
-    serving = wse.estimate("llama-3.1-70b", wafers=4, users=4).serving
-    assert serving.users == 4
-
-
-@pytest.mark.slow
 def test_throughput_is_at_least_that_of_the_best_fixed_batch() -> None:
     """Passes over more users need other layouts and longer prompt chunks than passes over one user."""
-    options: dict[str, Any] = {"mesh": "24x24", "wafers": 2, "mapping": "pipeline", "objective": "throughput"}
-    options |= {"users": 24, "prompt_len": 200, "new_tokens": 50}
+    options: dict[str, Any] = {"mesh": "16x16", "wafers": 2, "mapping": "pipeline", "schedule": "baseline"}
+    options |= {"objective": "throughput", "users": 12, "prompt_len": 100, "new_tokens": 30}
     chosen, one_user, eight_users = (wse.estimate("story", batch=batch, **options).serving for batch in (None, 1, 8))
     assert chosen.users_per_pass > 1
     assert chosen.tokens_per_s >= max(one_user.tokens_per_s, eight_users.tokens_per_s)
@@ -202,6 +195,19 @@ def test_cuts_within_a_wafer_are_not_counted_between_wafers(
     small_sram = (("sram_bytes_per_pe", 9_000),)
     result = estimate(replace_options(cut_request, wafer_values=small_sram, prompt_len=16, new_tokens=2))
     assert (result.cuts.layers, result.cuts.between_wafers) == (3, 1)
+
+
+@pytest.mark.slow
+def test_layers_are_cut_if_the_caches_of_the_users_have_no_room_otherwise(
+    cut_request: EstimateRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One user does not need a layout that divides layers into parts."""
+    monkeypatch.setattr(bundled_strategies()["bands"], "block_parts", (2, 4))
+    request = replace_options(cut_request, wafer_values=(("sram_bytes_per_pe", 10_000),))
+    one, four = (estimate(replace_options(request, users=users)) for users in (1, 4))
+    assert one.cuts is None
+    assert four.cuts.layers == 1
+    assert four.serving.users == 4
 
 
 REQUEST = make_request(EstimateRequest, model="story", dtype="int4", mesh="14x14", prompt_len=16, new_tokens=16)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.models.helpers import write_config
 from wse.backends.fabric.model import Fabric
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.load import load_wafer
 from wse.serving.drafts.speculation import acceptance_of
 from wse.studies.compile.choose import compile_fastest, pass_fabric
 from wse.studies.compile.draft_times import host_memory_rate
+from wse.studies.estimate.drafts import placement
 from wse.studies.estimate.drafts.draft_machine import decode_s, head_token_parts
 from wse.studies.estimate.drafts.placement import place_draft, place_head
 from wse.studies.estimate.drafts.plan import acceptance_result
@@ -21,7 +21,6 @@ from wse.studies.estimate.drafts.verify_passes import OUTSIDE, layer_cycles, ver
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate
 from wse.studies.options.drafts.acceptance import CONSTANT_POSITIONS, read_acceptance
 from wse.studies.options.option import make_request, replace_options
@@ -144,14 +143,10 @@ def test_draft_head_time_is_that_of_its_layer_and_of_steps_outside_layers(wafers
     assert model_s == pytest.approx((cost.cycles - by_layer[5]) / clock_hz)
 
 
-LARGE = make_request(EstimateRequest, model="llama-3.1-70b", wafers=4, draft="0.8,0.7,0.6", draft_model="llama-3.1-8b")
-
-
-def estimate_with_drafts(request: EstimateRequest, **changes: Any) -> tuple[EstimateResult, DraftPlanResult]:
-    """Return the estimate of a request with these changes, and its draft plan."""
-    result = estimate(replace_options(request, **changes))
-    assert result.drafts is not None
-    return result, result.drafts
+def on_small_wafers(rows: int, **changes: Any) -> EstimateRequest:
+    """Return REQUEST with a draft model, on whole wafers of 24 columns."""
+    shape = (("mesh_rows", rows), ("mesh_cols", 24))
+    return replace_options(REQUEST, draft_model="story-draft", wafer_values=shape, **changes)
 
 
 @pytest.mark.parametrize(
@@ -170,28 +165,27 @@ def test_users_of_the_model_may_wait_if_drafts_have_a_layout_of_their_own(
     assert goal.users_may_wait == users_may_wait
 
 
-@pytest.mark.slow
 def test_draft_model_without_room_is_refused_with_a_remedy_that_works() -> None:
-    """The 70B model leaves 25 columns free on each of four wafers. The 8B draft model needs 16 GB."""
+    """The model leaves no PEs free on its two wafers."""
+    request = on_small_wafers(24, mesh=None, wafers=2)
     with pytest.raises(DoesNotFit, match="give --draft-place wafer, which takes 1 more wafer"):
-        estimate(LARGE)
-    result, drafts = estimate_with_drafts(LARGE, draft_place="wafer")
-    assert (result.system.wafers, drafts.wafers, drafts.region) == (4, 1, None)
+        estimate(request)
+    result = estimate(replace_options(request, draft_place="wafer"))
+    drafts, serving = result.drafts, result.serving
+    assert (result.system.wafers, drafts.wafers, drafts.region) == (2, 1, None)
     assert drafts.draft_tokens > 0
-    serving = result.serving
     request_s = 1 / serving.requests_per_s
     answer_s = (serving.new_tokens - 1) * serving.tpot_s
     shorter_s = request_s - answer_s * (1 - 1 / drafts.speed_up)  # drafts do not change the time of the prompt
-    ratio = 5 / 4 * shorter_s / request_s  # five wafers instead of four, in a shorter time
+    ratio = 3 / 2 * shorter_s / request_s  # three wafers instead of two, in a shorter time
     assert drafts.usd_per_million_tokens == pytest.approx(result.cost.usd_per_million_tokens * ratio)
     assert drafts.joules_per_token == pytest.approx(result.energy.joules_per_token * ratio)
 
 
-@pytest.mark.slow
 def test_small_draft_model_is_placed_on_free_pes() -> None:
-    """TinyLlama needs 2.2 GB, and the 7B model leaves a strip of its wafer free."""
-    request = make_request(EstimateRequest, model="llama-2-7b", draft="0.8", draft_model="tinyllama-1.1b")
-    _, drafts = estimate_with_drafts(request)
+    """The model uses a mesh of 24 rows on a wafer of 26 rows."""
+    request = on_small_wafers(26)
+    drafts = estimate(request).drafts
     assert drafts.region is not None
     assert (drafts.place, drafts.wafers) == ("same", 0)
     prepared = prepare_estimate(request)
@@ -213,21 +207,17 @@ def test_small_draft_model_is_placed_on_free_pes() -> None:
 
 
 @pytest.mark.slow
-def test_draft_model_has_room_for_the_users_of_its_model(tmp_path: Path) -> None:
-    """The fastest layout of this draft model on the free PEs has room for two users, its model for many."""
-    sizes = {"hidden_size": 256, "intermediate_size": 1024, "num_attention_heads": 4, "num_key_value_heads": 2}
-    family = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "torch_dtype": "bfloat16"}
-    shape = {"vocab_size": 152_064, "max_position_embeddings": 32_768, "tie_word_embeddings": True}
-    write_config(tmp_path, "head_dim", **family, **sizes, **shape)
-    options = {"users": 1, "objective": "throughput", "draft": "0.9", "draft_model": tmp_path}
-    request = make_request(EstimateRequest, model="qwen2.5-7b", **options)
-    layout = choose_layout(prepare_estimate(request))
+def test_draft_model_has_room_for_the_users_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fastest layout of this draft model on the free PEs has less room than the layout of its model."""
+    options = {"users": 1, "objective": "throughput", "schedule": "optimized", "new_tokens": 200}
+    layout = choose_layout(prepare_estimate(on_small_wafers(26, **options)))
     draft = place_draft(layout.prepared, layout.compilation)
-    assert draft.compilation is not None
-    model_users, draft_users = (
-        users_at(compilation.program, 2_048) for compilation in (layout.compilation, draft.compilation)
+    monkeypatch.setattr(placement, "_roomy_layout", lambda draft, compilation, layout: layout)
+    fastest = place_draft(layout.prepared, layout.compilation)
+    model_users, draft_users, fastest_users = (
+        users_at(found.compilation.program, 208) for found in (layout, draft, fastest)
     )
-    assert draft_users >= model_users > 2
+    assert draft_users >= model_users > fastest_users
 
 
 @pytest.mark.parametrize(("draft", "lengths"), [("typical", "1, 2, 3, 4, 5 and 8"), ("0.8,0.7", None)])

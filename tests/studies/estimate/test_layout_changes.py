@@ -22,7 +22,9 @@ from wse.studies.results.sram import users_at
 
 @pytest.mark.parametrize(("users", "context"), [(1, 96), (8, 256)])
 def test_room_of_a_version_equals_that_of_its_program(users: int, context: int) -> None:
-    request = make_request(EstimateRequest, model="story", mesh="16x16", prompt_len=64, new_tokens=32, context=context)
+    request = make_request(
+        EstimateRequest, model="story", mesh="11x11", mapping="region", prompt_len=64, new_tokens=32, context=context
+    )
     prepared = prepare_estimate(request)
     program, options, choice = compile_fastest(prepared, Breadth(finalists=1, margin=1.0, users=users)).candidates[0]
     original = Version(prepared, options, choice)
