@@ -30,10 +30,11 @@ from wse.plugins import with_plugins, wrong_type
 def _all_families() -> dict[str, Family]:
     """Return the model families bundled with wse, keyed by ``model_type``, sorted by name.
 
-    Each module of `wse.models.families` defines one family in its constant FAMILY.
+    Each module of `wse.models.families` defines one or several families in its constants.
     """
-    modules = [module.name for module in pkgutil.iter_modules(families.__path__)]
-    bundled: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
+    names = [f"{families.__name__}.{module.name}" for module in pkgutil.iter_modules(families.__path__)]
+    constants = [constant for name in names for constant in vars(importlib.import_module(name)).values()]
+    bundled = [constant for constant in constants if isinstance(constant, Family)]
     bundled.sort(key=lambda family: family.model_types)
     return {model_type: family for family in bundled for model_type in family.model_types}
 
