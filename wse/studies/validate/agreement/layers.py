@@ -32,7 +32,7 @@ from wse.models.attention_traits import Latent
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Experts, ModelSpec
 from wse.program.program import Program
-from wse.studies.validate.plain_model import plain_model
+from wse.studies.validate.measured.models import plain_model
 
 EXPERTS: Final = 8
 

@@ -11,8 +11,7 @@ from wse.studies.validate.kernel_model.layer_steps import ATTENTION, FEED_FORWAR
 from wse.studies.validate.kernel_model.profile import duration, timed_run
 from wse.studies.validate.kernel_model.step_time import LayerTime
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.measured.words import row_in, rows_of
+from wse.studies.validate.measured.text_numbers import read_whole, row_in, rows_of
 from wse.studies.validate.predictors.prediction import Declined, Prediction, decline_words, require
 
 PHASES: Final = ("attention-phase", "ffn-phase")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.words import name_in
+from wse.studies.validate.measured.text_numbers import name_in
 
 _COLLECTIVES: Final = {
     "reduce": "reduce",

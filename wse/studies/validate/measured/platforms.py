@@ -12,7 +12,7 @@ from wse.hardware.generations import RECORDS
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.words import name_in
+from wse.studies.validate.measured.text_numbers import name_in
 
 SIMULATOR_WORDS_PER_CYCLE: Final = 1.0
 """Words per cycle of a vector stream on links and ramps in the vendor's fabric simulator, for both
