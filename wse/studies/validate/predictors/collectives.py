@@ -26,10 +26,10 @@ from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.pattern import Reduce
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
+from wse_mappings.patterns.rectangles import x_y
+from wse_mappings.patterns.rings import ring_all_reduce
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
-from wse_mappings.patterns.x_y import x_y
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 MAX_PES: Final = 300_000
