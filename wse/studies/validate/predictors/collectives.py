@@ -13,9 +13,15 @@ from functools import partial
 from typing import Final
 
 from wse.backends.fabric.line.line_costs import LineCosts
-from wse.studies.validate.measured.algorithms import Collective, clock_starts_apart, collective_of, program_window
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.platforms import collective_software, wafer_of
+from wse.studies.validate.measured.platforms import (
+    Collective,
+    clock_starts_apart,
+    collective_of,
+    collective_software,
+    program_window,
+    wafer_of,
+)
 from wse.studies.validate.measured.text_numbers import convert_cycles
 from wse.studies.validate.predictors.harness import Grid
 from wse.studies.validate.predictors.paths import line_costs, sequence_cycles

@@ -13,9 +13,8 @@ from typing import Final
 from wse.backends.fabric.line.closed_forms import Grouping, algorithms, closed_form, model_cycles
 from wse.studies.validate.inference import layer_rows, memory_rows, message_rows, phase_rows, step_rows
 from wse.studies.validate.kernel_model.profile import SIMULATOR
-from wse.studies.validate.measured.algorithms import collective_of
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.platforms import on_simulator, wafer_of
+from wse.studies.validate.measured.platforms import collective_of, on_simulator, wafer_of
 from wse.studies.validate.measured.text_numbers import is_cycles
 from wse.studies.validate.predictors import collectives, gpus, paths, pe_core, prediction, services, waferllm
 from wse.studies.validate.predictors.prediction import NO_SIZE, Declined, Prediction, Predictor, decline_words
