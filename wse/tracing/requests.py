@@ -97,6 +97,29 @@ class InspectRequest:
         return DEFAULT_TOP.get(self.view) if self.top is None else self.top
 
 
+_PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
+
+
+def pe_place(text: str, option: str = "--pe", example: str = "0,3 or 1:0,3") -> tuple[int | None, int, int]:
+    """Return wafer, row and column of a position such as ``ROW,COL`` or ``WAFER:ROW,COL``.
+
+    The wafer is None if the text does not name one.
+
+    Args:
+        text: The position.
+        option: Name of the option, for the error message.
+        example: Example of a value, for the error message.
+
+    Raises:
+        BadInput: The string has neither of these forms.
+    """
+    match = _PLACE.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(f"{option} {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as {example}")
+    wafer, row, col = match.groups()
+    return None if wafer is None else int(wafer), int(row), int(col)
+
+
 _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
