@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, read_decoder, read_heads, require_class
-from wse.models.configs.expert_config import read_experts, sparse_step_layers, with_mixture
+from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
+from wse.models.configs.expert_config import add_scaled_mixture, read_experts, sparse_step_layers, with_mixture
 from wse.models.configs.layer_kinds import equal_layers, layer_count, qwen_layers, read_window
 from wse.models.family import Family
 from wse.models.spec import Layer, ModelSpec
@@ -50,13 +50,8 @@ def read_qwen2_moe(config: ConfigReader) -> ModelSpec:
     has_experts = sparse_step_layers(config)
     spec = read_decoder(config, read_heads(config, requires_kv_count=True))
     config.require("use_sliding_window", (False,), "a sliding window is not supported in this family; supported: false")
-    experts = replace(
-        read_experts(config, "moe_intermediate_size"),
-        normalised=config.flag("norm_topk_prob", default=False),
-        shared_size=config.integer("shared_expert_intermediate_size", 1, LARGEST_TABLE, default=5632),
-        shared_gate=True,
-    )
-    return replace(with_mixture(spec, experts, has_experts), qkv_bias=config.flag("qkv_bias", default=True))
+    spec = add_scaled_mixture(config, spec, has_experts, unstated_normalised=False, unstated_shared_size=5632)
+    return replace(spec, qkv_bias=config.flag("qkv_bias", default=True))
 
 
 QWEN2_MOE: Final = Family(

@@ -9,8 +9,8 @@ import numpy as np
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import LARGEST_TABLE, read_text_model, require_class
-from wse.models.configs.expert_config import sparse_step_layers
-from wse.models.configs.linear_config import add_scaled_mixture, read_hybrid
+from wse.models.configs.expert_config import add_scaled_mixture, sparse_step_layers
+from wse.models.configs.linear_config import read_hybrid
 from wse.models.family import Family, FileSlice, harmless_names
 from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import SCALED_SHARED_NAMES, expert_slices
