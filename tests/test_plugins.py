@@ -25,7 +25,7 @@ from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
 from wse_mappings.regions.demand import Demand
 from wse_mappings.regions.layout import Layout
 from wse_mappings.strategies.catalogue import bundled_strategies
-from wse_mappings.strategies.region import Region
+from wse_mappings.strategies.one_region import Region
 from wse_mappings.strategies.strategy import Strategy
 
 

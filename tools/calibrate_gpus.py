@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
-from wse.studies.validate.gpu_fit import fit, fit_rows, log_errors
+from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows, fit, fit_rows, log_errors
 from wse.studies.validate.measured.measurements import read
 
 STACKS = Path(__file__).parents[1] / "wse" / "serving" / "gpus" / "stacks"

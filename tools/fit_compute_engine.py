@@ -27,7 +27,7 @@ from wse.hardware.spec import WaferSpec
 from wse.studies.validate.inference.lines import collective_of, multicast_of, ring_bytes, stored_words
 from wse.studies.validate.kernel_model.kernel_work import KernelWork, kernel_work, probe_cycles
 from wse.studies.validate.kernel_model.reduce_time import all_reduce_cycles
-from wse.studies.validate.kernel_model.step_time import LayerTime
+from wse.studies.validate.kernel_model.step_time import StepTime
 from wse.studies.validate.measured.measurements import Measurement, read
 
 OPERATION_COUNTS: Final = (
@@ -126,7 +126,7 @@ def _fit_relay(rows: Sequence[Measurement], wafer: WaferSpec, costs: ComputeEngi
     costs_without_relays = replace(costs, relay_cycles=0)
     relays = [line.pes // line.group // 2 + line.group // 2 for _, line in used_rows]
     rest = [all_reduce_cycles(wafer, costs_without_relays, line.pes, line.words, line.group) for _, line in used_rows]
-    layer = LayerTime(wafer, costs)
+    layer = StepTime(wafer, costs)
     local = [
         line.operations * layer.work_cycles(line.work, line.length) + line.tasks * costs.task_cycles
         for _, line in used_rows

@@ -26,9 +26,9 @@ from wse.reports.rows_csv import exact_csv
 from wse.serving.cost import usd_per_million_tokens
 from wse.studies.results.published import weight_bits
 from wse.studies.validate.measured.measurements import Measurement, read
+from wse.studies.validate.measured.models import configuration_of
 from wse.studies.validate.measured.platforms import wafer_of
 from wse.studies.validate.measured.terms import count, element_type, gpu_of
-from wse.studies.validate.measured.text_numbers import configuration_of
 
 DATA: Final = Path(__file__).parents[1] / "wse" / "data"
 SPEED, TPOT_MS, SYSTEM_SPEED = "output_tok_s_per_user", "tpot_ms", "system_output_tok_s"

@@ -34,7 +34,7 @@ from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse.program.tiles import Tile, TilePart
 from wse_kernels import library
 from wse_kernels.codegen.jit import get_threads, set_threads
-from wse_mappings.mesh.ring import skew
+from wse_mappings.patterns.rings import skew
 
 SPEC = tiny_spec()
 

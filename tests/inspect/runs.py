@@ -11,9 +11,8 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.tracing.export.files import write_export
-from wse.tracing.export.request import ExportRequest
-from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.request import inspect_trace
+from wse.tracing.requests import ExportRequest, InspectRequest
 
 GOLDEN = Path(__file__).parents[2] / "traces" / "golden" / "v1"
 STORY, TWO_WAFERS = GOLDEN / "story.h5", GOLDEN / "story-two-wafers.h5"

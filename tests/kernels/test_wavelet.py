@@ -16,7 +16,7 @@ from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
-from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.patterns.rings import ring_shift
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.schedule import Arrival, LineSchedule

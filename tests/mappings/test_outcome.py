@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from wse_mappings.outcome import outcome_of
-from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.gather import gather
 from wse_mappings.patterns.k_tree import k_tree, root_of
+from wse_mappings.patterns.line_reduces import both_sides, reduce_multicast
 from wse_mappings.patterns.multicast import multicast
-from wse_mappings.patterns.reduce_multicast import reduce_multicast
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
+from wse_mappings.patterns.rings import ring_all_reduce
 from wse_mappings.schedule import Arrival, LineSchedule, even_schedule, uniform_schedule, varied_schedule
 
 ADD, REPLACE, MULTICAST = Arrival.ADD, Arrival.REPLACE, Arrival.MULTICAST

@@ -26,9 +26,9 @@ from wse.studies.options.option import make_request, replace_options
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
-from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.request import inspect_trace
 from wse.tracing.record.estimate import write_estimate
+from wse.tracing.requests import InspectRequest
 from wse_mappings.cuts.expert_groups import DEDICATED
 from wse_traces import Trace, open_trace, problems, schema
 from wse_traces.reader.planes import layer_link_words

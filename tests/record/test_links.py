@@ -12,8 +12,8 @@ from tiers import slow_but
 from tests.inspect.runs import traced_run
 from tests.traces.conftest import HEADER
 from wse.backends.fabric.links.link_map import busiest_links, link_map, rectangles_of
-from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.request import inspect_trace
+from wse.tracing.requests import InspectRequest
 from wse_traces import TraceWriter, open_trace, problems
 from wse_traces.reader.planes import layer_link_words
 from wse_traces.schema import DIRECTIONS

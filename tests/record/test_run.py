@@ -17,9 +17,9 @@ from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.tracing.print.views import print_view
-from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.request import inspect_trace
 from wse.tracing.record import run as recording
+from wse.tracing.requests import InspectRequest
 from wse_traces import open_trace, problems
 from wse_traces.schema import TABLES
 

@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from wse.studies.validate.measured.measurements import Measurement, read
-from wse.studies.validate.measured.text_numbers import configuration_of
+from wse.studies.validate.measured.models import configuration_of
 from wse.studies.validate.predictors.prediction import unless_declined
 from wse.studies.validate.predictors.services import service_request
 from wse.studies.validate.study import compare, default_files

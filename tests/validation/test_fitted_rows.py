@@ -12,8 +12,7 @@ from wse.hardware.compute_engine import load_compute_engine
 from wse.hardware.load import load_wafer
 from wse.studies.validate.coverage import covered_fractions, prediction_intervals
 from wse.studies.validate.fitted_rows import academic_group, is_fitted
-from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
-from wse.studies.validate.gpu_fit import fit_rows
+from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows, fit_rows
 from wse.studies.validate.kinds import GPUS, MeasurementKind
 from wse.studies.validate.measured.measurements import BUNDLED, Measurement, read
 from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD

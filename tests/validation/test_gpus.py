@@ -10,8 +10,7 @@ from wse.errors import BadMeasurements
 from wse.reports.progress import ignore
 from wse.serving.gpus.load import load_stack
 from wse.serving.gpus.roofline import Parallelism
-from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
-from wse.studies.validate.gpu_fit import FitRow, fit, fit_rows
+from wse.studies.validate.gpu_calibration import CALIBRATIONS, FitRow, calibration_rows, fit, fit_rows
 from wse.studies.validate.measured.measurements import TABLES, Measurement, parse, read
 from wse.studies.validate.measured.terms import gpu_of, parallelism_of, stack_of
 from wse.studies.validate.predictors.gpus import ServingRow, predict, serving_row, value_of

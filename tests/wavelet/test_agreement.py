@@ -24,8 +24,8 @@ from wse.studies.validate.agreement.against_wavelet import (
 )
 from wse.studies.validate.agreement.layers import layers, prefill_layers, verify_layers
 from wse.studies.validate.agreement.result import AgreementRow
-from wse_mappings.patterns.point_to_point import point_to_point
 from wse_mappings.patterns.sampling import Case, PlacedPattern
+from wse_mappings.patterns.streams import point_to_point
 
 CASES_PER_PATTERN = 1
 FIRST = "chain"

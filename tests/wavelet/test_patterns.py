@@ -17,20 +17,16 @@ from wse.backends.wavelet.run import run
 from wse.hardware.spec import WaferSpec
 from wse_mappings.patterns.auto_gen import auto_gen
 from wse_mappings.patterns.binary_tree import binary_tree
-from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.patterns.line_reduces import both_sides, reduce_multicast
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast, shared_multicast
 from wse_mappings.patterns.pattern import Reduce
-from wse_mappings.patterns.point_to_point import point_to_point
-from wse_mappings.patterns.reduce_multicast import reduce_multicast
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
-from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
-from wse_mappings.patterns.ring_shift import ring_align, ring_shift
-from wse_mappings.patterns.snake import snake, snake_path
+from wse_mappings.patterns.rectangles import snake, snake_path, x_y
+from wse_mappings.patterns.rings import ring_align, ring_all_reduce, ring_keep, ring_reduce, ring_shift
 from wse_mappings.patterns.star import star
+from wse_mappings.patterns.streams import point_to_point
 from wse_mappings.patterns.two_phase import two_phase
-from wse_mappings.patterns.x_y import x_y
 from wse_mappings.schedule import Arrival, LineSchedule
 
 ADD = Arrival.ADD

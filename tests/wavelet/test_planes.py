@@ -12,7 +12,7 @@ from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import WaferSpec
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.patterns.translation import translation
+from wse_mappings.patterns.streams import translation
 from wse_mappings.plane import EAST, SOUTH, STEP, PlaneSchedule, PlaneStream, straight
 
 HALO_COLOURS = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from wse.cli import options as opt
-from wse.tracing.export.request import ExportRequest
+from wse.tracing.requests import ExportRequest
 
 
 def export(
@@ -29,7 +29,7 @@ def export(
     """
     from wse.reports.progress import EXPORTING, progress_on
     from wse.tracing.export.files import write_export
-    from wse.tracing.print.export import print_export
+    from wse.tracing.print.views import print_export
 
     with progress_on(sys.stderr, EXPORTING) as on_progress:
         report = write_export(request, on_progress)

@@ -11,7 +11,7 @@ import typer
 from wse.cli import options as opt
 from wse.errors import BadInput
 from wse.option import Option
-from wse.tracing.query.inspect_request import InspectRequest
+from wse.tracing.requests import InspectRequest
 
 
 def inspect(

@@ -41,7 +41,7 @@ def pattern(
       wse pattern k_tree,chain --pes 16 --words 8 --html patterns.html
     """
     from wse.reports.progress import COMPARING, progress_on
-    from wse.studies.pattern.files import compare_to_files
+    from wse.studies.pattern.page import compare_to_files
 
     with progress_on(sys.stderr, COMPARING) as on_progress:
         result = compare_to_files(request, on_progress, html=html, png=png)

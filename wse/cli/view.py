@@ -44,8 +44,7 @@ def view(
     from wse.reports.output_file import output_path, write_output
     from wse.reports.result import as_json
     from wse.reports.terminal import console_on, printable
-    from wse.tracing.page.gather import check_names
-    from wse.tracing.page.page import ViewResult, view_page
+    from wse.tracing.page.page import ViewResult, check_names, view_page
 
     paths = check_names(traces)
     if output == "-":

@@ -1,4 +1,4 @@
-"""Family: the definition of a model family, which each file of `wse.models.families` provides."""
+"""Family: the definition of a model family, as in the files of `wse.models.families`."""
 
 from __future__ import annotations
 

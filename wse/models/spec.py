@@ -126,7 +126,7 @@ class ModelSpec:
 
     Attributes:
         name: Name of the model, for reports.
-        family: Name of its family, a module of `wse.models.families`.
+        family: Name of its family, the first of its `Family.model_types`.
         layers: Traits of each layer, in order.
         hidden_size: Width of the residual stream.
         head_count: Number of query heads.

@@ -43,10 +43,9 @@ from wse.program.named_patterns import (
     pattern_of_collective,
     pattern_of_object,
 )
-from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.catalogue import BUNDLED_PATTERNS
+from wse_mappings.patterns.line_reduces import both_sides, reduce_multicast
 from wse_mappings.patterns.pattern import LineCollective, LineReduce, Pattern, Reduce
-from wse_mappings.patterns.reduce_multicast import reduce_multicast
 from wse_mappings.schedule import Arrival, LineSchedule
 
 

@@ -58,7 +58,7 @@ ROWS, COLUMNS = 0, 1
 SKEWED = 2
 """A third axis, for the outer index of a tile only, with the layout of Cannon's algorithm.
 
-PE (i, j) of a P x P square stores block ``skew(i, P)[j]`` (`wse_mappings.mesh.ring`).
+PE (i, j) of a P x P square stores block ``skew(i, P)[j]`` (`wse_mappings.patterns.rings`).
 """
 
 

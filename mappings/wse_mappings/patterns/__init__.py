@@ -1,1 +1,1 @@
-"""Communication patterns, one per file: functions from sizes to a schedule of messages."""
+"""Communication patterns: functions from sizes to a schedule of messages."""

@@ -1,7 +1,4 @@
-"""Catalogue of the bundled patterns: the ``PATTERN`` of each file in this folder.
-
-Files in the folder are included automatically.
-"""
+"""Catalogue of the bundled patterns: all constants of type `Pattern` in the files of this folder."""
 
 from __future__ import annotations
 
@@ -18,32 +15,22 @@ _FIRST: Final = (
     *("reduce_multicast", "gather", "point_to_point", "cache_shift", "edge_stream", "transpose", "multicast"),
     *("ring_shift", "ring_reduce", "snake", "x_y", "rings_at_once"),
 )
-"""Files whose patterns come first, in the given order.
+"""Names of the patterns that come first, in the given order.
 
-A search keeps the first of equally fast patterns, so the order affects its results. All other files
-follow in alphabetical order.
+A search keeps the first of equally fast patterns, so the order affects its results. All other
+patterns follow in alphabetical order.
 """
 
 
-def _patterns_by_file() -> dict[str, Pattern]:
-    """Import the bundled patterns, and return them keyed by file name without ``.py``."""
-    files = sorted(module.name for module in pkgutil.iter_modules(patterns.__path__) if module.name != "catalogue")
-    modules = {file: importlib.import_module(f"{patterns.__name__}.{file}") for file in files}
-    return {file: module.PATTERN for file, module in modules.items() if hasattr(module, "PATTERN")}
+def _bundled_patterns() -> dict[str, Pattern]:
+    """Return the bundled patterns keyed by name, in the order of searches and reports."""
+    files = [module.name for module in pkgutil.iter_modules(patterns.__path__) if module.name != "catalogue"]
+    modules = [importlib.import_module(f"{patterns.__name__}.{file}") for file in files]
+    constants = [constant for module in modules for constant in vars(module).values()]
+    by_name = {constant.name: constant for constant in constants if isinstance(constant, Pattern)}
+    names = [*(name for name in _FIRST if name in by_name), *sorted(by_name.keys() - set(_FIRST))]
+    return {name: by_name[name] for name in names}
 
 
-def _in_order(patterns_by_file: dict[str, Pattern]) -> dict[str, Pattern]:
-    """Return the bundled patterns keyed by pattern name, in the order of searches and reports.
-
-    Args:
-        patterns_by_file: Patterns keyed by file name without ``.py``.
-    """
-    files = [
-        *(file for file in _FIRST if file in patterns_by_file),
-        *(file for file in patterns_by_file if file not in _FIRST),
-    ]
-    return {patterns_by_file[file].name: patterns_by_file[file] for file in files}
-
-
-BUNDLED_PATTERNS: Final = MappingProxyType(_in_order(_patterns_by_file()))
+BUNDLED_PATTERNS: Final = MappingProxyType(_bundled_patterns())
 """The patterns bundled with wse, by name."""

@@ -1,8 +1,7 @@
 """Description of a pattern, apart from its messages, for searches, closed forms and checks.
 
-Each file in this folder that creates messages has a ``PATTERN``, which
-`wse_mappings.patterns.catalogue` finds. Other packages add patterns through entry points in the
-group ``wse.patterns``.
+`wse_mappings.patterns.catalogue` finds all constants of type `Pattern` in the files of this folder.
+Other packages add patterns through entry points in the group ``wse.patterns``.
 
 `Terms` are the quantities of the published cost model of collectives, before
 ``wse.backends.fabric.line.closed_forms`` converts them to cycles of a machine. Source: Luczynski,

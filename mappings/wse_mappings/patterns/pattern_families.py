@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
-from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.k_tree import group_count, k_tree, root_of
-from wse_mappings.patterns.line_reduces import LINE_REDUCES
+from wse_mappings.patterns.line_reduces import LINE_REDUCES, both_sides, reduce_multicast
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.pattern import LineReduce, Reduce
-from wse_mappings.patterns.reduce_multicast import reduce_multicast
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
+from wse_mappings.patterns.rings import ring_all_reduce
 from wse_mappings.schedule import Arrival, LineSchedule
 
 Operation = Literal["reduce", "all_reduce", "broadcast"]

@@ -1,8 +1,8 @@
 """Interface of a mapping strategy: how layers are distributed across wafers and their regions.
 
-A strategy is an object. Each bundled one is the ``STRATEGY`` of a file in this folder and is found
-automatically. Other packages add strategies by entry points of the group ``wse.mappings``. The
-compiler asks the strategy and never tests its name.
+A strategy is an object. Those in the files of this folder are found automatically. Other packages
+add strategies by entry points of the group ``wse.mappings``. The compiler asks the strategy and
+never tests its name.
 """
 
 from __future__ import annotations

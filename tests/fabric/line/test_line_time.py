@@ -15,10 +15,8 @@ from wse.program.steps import COLUMNS, ROWS
 from wse.studies.validate.agreement.layers import compile_layers, layers
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
-from wse_mappings.patterns.point_to_point import point_to_point
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
-from wse_mappings.patterns.ring_reduce import ring_reduce
-from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.patterns.rings import ring_all_reduce, ring_reduce, ring_shift
+from wse_mappings.patterns.streams import point_to_point
 from wse_mappings.schedule import Arrival, LineSchedule
 
 WSE2 = LineCosts(hop=1, ramp=2, gap=16, words_per_cycle=1.0, queue_words=2)

@@ -10,8 +10,7 @@ import pytest
 from simulator_logs import logs
 
 from tests.wavelet.line_machines import cycles
-from wse.studies.validate.measured.algorithms import SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
-from wse.studies.validate.measured.platforms import GAP_CYCLES
+from wse.studies.validate.measured.platforms import GAP_CYCLES, SIMULATION_CYCLES, TIMED_PROGRAM_CYCLES
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.two_phase import two_phase

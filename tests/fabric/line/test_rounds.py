@@ -14,8 +14,8 @@ from wse.hardware.load import load_wafer
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
-from wse_mappings.patterns.point_to_point import point_to_point
-from wse_mappings.patterns.ring_reduce import ring_reduce
+from wse_mappings.patterns.rings import ring_reduce
+from wse_mappings.patterns.streams import point_to_point
 from wse_mappings.schedule import Arrival
 
 COSTS = LineCosts.of(load_wafer("wse2"), gap=7, relay=3, sync=50)

@@ -21,8 +21,7 @@ from wse_mappings.cuts.split import redistribution
 from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast, shared_multicast
-from wse_mappings.patterns.ring_reduce import ring_reduce
-from wse_mappings.patterns.ring_shift import ring_align, ring_shift
+from wse_mappings.patterns.rings import ring_align, ring_reduce, ring_shift
 from wse_mappings.schedule import Arrival, LineSchedule
 
 PATTERNS = [

@@ -32,9 +32,7 @@ from wse_mappings.mesh.logical_mesh import LogicalMesh, transposed_words
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
-from wse_mappings.patterns.ring_reduce import ring_reduce
-from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.patterns.rings import ring_all_reduce, ring_reduce, ring_shift
 from wse_mappings.schedule import I32, Arrival, LineSchedule
 
 OPTIONS = Options(mapping="region", wafers=1, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))

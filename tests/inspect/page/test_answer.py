@@ -14,7 +14,7 @@ from tests.inspect.runs import GOLDEN, STORY, TWO_WAFERS
 from tests.traces.conftest import moves, write
 from wse.reports.terminal import percent
 from wse.tracing.page import planes as page_moves
-from wse.tracing.page.gather import answer_data, view_trace
+from wse.tracing.page.page import answer_data, view_trace
 from wse.tracing.print.steps import print_tree
 from wse.tracing.query.costs.groups import read_groups
 from wse.tracing.query.costs.step_sums import StepSums

@@ -12,7 +12,7 @@ from tests.inspect.runs import STORY, TWO_WAFERS
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadTrace
 from wse.tracing.page import planes, timeline, work
-from wse.tracing.page.gather import view_trace
+from wse.tracing.page.page import view_trace
 from wse_traces import open_trace
 from wse_traces.schema import PHASES
 

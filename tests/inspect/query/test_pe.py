@@ -16,10 +16,10 @@ from tests.inspect.runs import TWO_WAFERS, TracedRun, inspect, traced_run
 from tests.traces.conftest import HEADER, write
 from wse.errors import BadInput
 from wse.tracing.export.sram_png import sram_png_of
-from wse.tracing.query.inspect_request import InspectRequest
-from wse.tracing.query.places.pe import pe_place, read_pe
+from wse.tracing.query.places.pe import read_pe
 from wse.tracing.query.places.sram_lives import read_sram_lives
 from wse.tracing.query.view import trace_at
+from wse.tracing.requests import InspectRequest, pe_place
 from wse_traces import TraceWriter, open_trace
 from wse_traces.schema import DIRECTIONS, KINDS, USES
 

@@ -21,8 +21,8 @@ from wse.tracing.query.costs.folds import CAUSE_COLUMNS, fold_steps
 from wse.tracing.query.costs.kinds import EqualOps, read_kinds
 from wse.tracing.query.costs.step_sums import StepSums
 from wse.tracing.query.costs.steps import ORDERS
-from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.request import inspect_trace
+from wse.tracing.requests import InspectRequest
 from wse_traces.reader.groups import distinct_rows
 from wse_traces.reader.read import Trace, open_trace
 from wse_traces.schema import CAUSES, TABLES

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.mappings.replay import hops, replay
 from wse_mappings.mesh.path_segments import move_skips, skipped_columns
 from wse_mappings.mesh.placement import Rect, even_bands, free_rects, snake_bands
-from wse_mappings.mesh.ring import ring_pe, ring_place, skew
-from wse_mappings.patterns.ring_shift import ring_align, ring_shift
+from wse_mappings.patterns.rings import ring_align, ring_pe, ring_place, ring_shift, skew
 
 
 def pes(rect: Rect) -> set[tuple[int, int]]:

@@ -17,14 +17,13 @@ from wse.program.steps import ROWS
 from wse_mappings.patterns.auto import cheapest_pattern, schedule_bound_cycles
 from wse_mappings.patterns.auto_gen import auto_gen, best_depth, least_energy
 from wse_mappings.patterns.binary_tree import binary_tree
-from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
+from wse_mappings.patterns.line_reduces import both_sides, reduce_multicast
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.pattern import Reduce
 from wse_mappings.patterns.pattern_families import Operation, pattern_families
-from wse_mappings.patterns.reduce_multicast import reduce_multicast
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
+from wse_mappings.patterns.rings import ring_all_reduce
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.schedule import Arrival, LineSchedule

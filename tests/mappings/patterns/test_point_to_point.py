@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.mappings.replay import hops, replay
 from wse_mappings.patterns.multicast import diagonal_multicast, diagonal_stream, multicast
-from wse_mappings.patterns.point_to_point import Stream, point_to_point
+from wse_mappings.patterns.streams import Stream, point_to_point
 from wse_mappings.patterns.transpose import transpose, transpose_paths
 from wse_mappings.schedule import Arrival
 

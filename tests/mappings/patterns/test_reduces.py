@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mappings.replay import hops, replay
-from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
-from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.patterns.rings import ring_keep, ring_reduce, ring_shift
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.schedule import Arrival, LineSchedule

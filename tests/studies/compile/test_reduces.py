@@ -29,14 +29,11 @@ from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
 from wse_mappings.cuts.split import balanced_segments
 from wse_mappings.patterns.auto import cheapest_pattern
-from wse_mappings.patterns.both_sides import both_sides
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree, root_of
+from wse_mappings.patterns.line_reduces import both_sides, reduce_multicast
 from wse_mappings.patterns.multicast import multicast
-from wse_mappings.patterns.reduce_multicast import reduce_multicast
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
-from wse_mappings.patterns.ring_reduce import ring_reduce
-from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.patterns.rings import ring_all_reduce, ring_reduce, ring_shift
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule

@@ -15,7 +15,7 @@ from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.replicas import simulate_replicas
 from wse.studies.endpoint.request import EndpointRequest
-from wse.studies.endpoint.study import prepare_endpoint
+from wse.studies.endpoint.server import prepare_endpoint
 from wse.studies.options.option import make_request
 
 

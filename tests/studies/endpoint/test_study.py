@@ -12,8 +12,7 @@ import pytest
 import wse
 from wse.errors import BadInput, DoesNotFit
 from wse.studies.endpoint.request import EndpointRequest
-from wse.studies.endpoint.server import Endpoint
-from wse.studies.endpoint.study import prepare_endpoint
+from wse.studies.endpoint.server import Endpoint, prepare_endpoint
 from wse.studies.options.option import make_request, options_of
 from wse.studies.serve_sim.request import ServeRequest
 from wse.studies.serve_sim.study import serve

@@ -21,9 +21,9 @@ from wse.studies.options.option import make_request
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
-from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.places.pe import read_pe
 from wse.tracing.query.request import inspect_trace
+from wse.tracing.requests import InspectRequest
 from wse_traces import open_trace, problems
 from wse_traces.reader.planes import layer_link_words
 

@@ -32,7 +32,7 @@ from wse.models.op import Op
 from wse.program.isa.operands import PICO
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import CacheShift
-from wse_mappings.patterns.ring_shift import ring_shift
+from wse_mappings.patterns.rings import ring_shift
 from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
 from wse.program.steps import COLUMNS, ROWS
-from wse_mappings.patterns.ring_reduce import ring_keep, ring_reduce
-from wse_mappings.patterns.ring_shift import ring_align, ring_shift
+from wse_mappings.patterns.rings import ring_align, ring_keep, ring_reduce, ring_shift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,25 +1,25 @@
 """Read config.json into a ModelSpec, and generation_config.json for its EOS tokens.
 
-Model families are the modules of `wse.models.families` and the entry points of users' packages.
+Model families are in the modules of `wse.models.families` and the entry points of users' packages.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, fields, replace
+from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wse.errors import BadModel, UnknownName
 from wse.files import read_object
 from wse.models import families
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import finish, states_dtype
-from wse.models.configs.nearest_family import nearest_family
+from wse.models.configs.decoder_config import HARMLESS_KEYS, finish, states_dtype
 from wse.models.family import Family
 from wse.models.spec import ModelSpec
 from wse.models.tensors.packing import read_packing
@@ -30,10 +30,11 @@ from wse.plugins import with_plugins, wrong_type
 def _all_families() -> dict[str, Family]:
     """Return the model families bundled with wse, keyed by ``model_type``, sorted by name.
 
-    Each module of `wse.models.families` defines one family in its constant FAMILY.
+    Each module of `wse.models.families` defines one or several families in its constants.
     """
-    modules = [module.name for module in pkgutil.iter_modules(families.__path__)]
-    bundled: list[Family] = [importlib.import_module(f"{families.__name__}.{module}").FAMILY for module in modules]
+    names = [f"{families.__name__}.{module.name}" for module in pkgutil.iter_modules(families.__path__)]
+    constants = [constant for name in names for constant in vars(importlib.import_module(name)).values()]
+    bundled = [constant for constant in constants if isinstance(constant, Family)]
     bundled.sort(key=lambda family: family.model_types)
     return {model_type: family for family in bundled for model_type in family.model_types}
 
@@ -150,7 +151,8 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
                 f"{config.path}: has no model_type, so it is not the config of a model; add it (known: {family_names})"
             )
         config.refuse("model_type", model_type, f"give one of {family_names}")
-    remedy = "" if model_type in FAMILIES else _nearest_family_text(config)
+    is_known = model_type in FAMILIES or model_type in known_families()
+    remedy = "" if is_known else _nearest_family(config)
     family = family_of(model_type, origin=str(config.path), remedy=remedy)
     spec = family.read(config)
     spec = replace(spec, name=name, family=family.model_types[0], dtype=spec.dtype or unstated_dtype)
@@ -158,18 +160,6 @@ def spec_of(config: ConfigReader, name: str, unstated_dtype: str) -> ModelSpec:
     packing = read_packing(config, family.tensors(replace(spec, layers=tuple(layers.values())), ()))
     finish(config, family.harmless_keys)
     return replace(spec, packing=packing)
-
-
-def _nearest_family_text(config: ConfigReader) -> str:
-    """Return a phrase for error messages that names the family nearest to an unsupported model.
-
-    The result is "" if the family of the config is supported.
-    """
-    families = known_families()
-    if config.value("model_type") in families:
-        return ""
-    distinct_families = {family.model_types: family for family in families.values()}.values()
-    return nearest_family(config, distinct_families)
 
 
 def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:
@@ -184,3 +174,101 @@ def generation_end_ids(folder: Path, vocab_size: int) -> tuple[int, ...]:
     if not path.exists():
         return ()
     return ConfigReader(path, read_object(path, GENERATION_LIMIT_BYTES)).ids("eos_token_id", vocab_size)
+
+
+NAMES_OF_FAMILY: Final = ("model_type", "architectures", "auto_map")
+MAX_SHOWN: Final = 8
+"""Maximum number of settings that a message lists."""
+MIN_SIMILARITY: Final = 0.6
+"""Minimum similarity of the spelling of two names that are considered similar."""
+
+
+class _Candidate(NamedTuple):
+    """Match between a supported model family and the config of an unsupported model.
+
+    Attributes:
+        refusal: Reason why the supported family rejects the config; "" if it accepts the config.
+        settings: Settings in the config that the supported family ignores, as ``key = value``.
+        dissimilarity: Difference in spelling between the names of the two families, from 0 (equal)
+            to 1. It is 1 for all names that are not similar.
+        traits: Number of fields in which the resulting `ModelSpec` differs from a Llama model.
+        name: Name of the supported family.
+    """
+
+    refusal: str
+    settings: list[str]
+    dissimilarity: float
+    traits: int
+    name: str
+
+
+def _nearest_family(config: ConfigReader) -> str:
+    """Find the supported family that is most similar to an unsupported model, for an error message.
+
+    This is the family that accepts the config and ignores the fewest of its settings. Of several,
+    it is the one with the most similar name, and then the one that differs least from Llama.
+
+    Args:
+        config: Reader of the model's config. If the model is multimodal, only its text model is
+            compared.
+
+    Returns:
+        A phrase with the name of the family, and the reason why it cannot be used as it is.
+    """
+    model_type, text = str(config.value("model_type")), config.table("text_config") or config
+    distinct_families = {family.model_types: family for family in known_families().values()}.values()
+    candidates = [_candidate(text, family, model_type) for family in distinct_families]
+    best = min(
+        candidates,
+        key=lambda item: (bool(item.refusal), len(item.settings), item.dissimilarity, item.traits, *_order(item.name)),
+    )
+    if best.refusal:
+        best = min(candidates, key=lambda item: (item.dissimilarity, *_order(item.name)))
+        return f"the nearest family is {best.name!r}, which refuses this config: {best.refusal}"
+    if not best.settings:
+        return f"the nearest family is {best.name!r}; set model_type to it if its mathematics is the same"
+    ending = f" and {len(best.settings) - MAX_SHOWN} more" if len(best.settings) > MAX_SHOWN else ""
+    settings = ", ".join(best.settings[:MAX_SHOWN])
+    return f"the nearest family is {best.name!r}, in which these settings are missing: {settings}{ending}"
+
+
+def _order(name: str) -> tuple[bool, str]:
+    """Return a sort key that prefers Llama to other families, and orders these by name.
+
+    It decides between families that match an unsupported model equally well.
+    """
+    return name != "llama", name
+
+
+def _candidate(config: ConfigReader, family: Family, model_type: str) -> _Candidate:
+    """Read the config of an unsupported model as if it belonged to a supported family.
+
+    Settings with a value such as false, 0 or null are not reported as ignored, because they only
+    disable a feature.
+
+    Args:
+        config: Reader of the config.
+        family: The supported family.
+        model_type: ``model_type`` in the config, which wse does not support.
+
+    Returns:
+        How well the family matches the config.
+    """
+    copy, name = config.unread_copy(NAMES_OF_FAMILY), family.model_types[0]
+    ratio = SequenceMatcher(None, model_type, name).ratio()
+    dissimilarity = 1.0 - ratio if ratio >= MIN_SIMILARITY else 1.0
+    try:
+        spec = family.read(copy)
+    except BadModel as error:
+        return _Candidate(str(error).removeprefix(f"{config.path}: "), [], dissimilarity, 0, name)
+    keys = copy.unread_keys(HARMLESS_KEYS | family.harmless_keys)
+    settings = [f"{key} = {_value_text(copy.value(key))}" for key in keys if copy.value(key)]
+    traits = sum(field.default is not MISSING and getattr(spec, field.name) != field.default for field in fields(spec))
+    return _Candidate("", settings, dissimilarity, traits, name)
+
+
+def _value_text(value: Any) -> str:
+    """Format a value of a config. A table is shown as ``{...}`` and a list as ``[...]``."""
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return "{...}" if isinstance(value, dict) else "[...]"
+    return repr(value)

@@ -55,6 +55,36 @@ def with_mixture(spec: ModelSpec, experts: Experts, has_experts: Sequence[bool] 
     )
 
 
+def add_scaled_mixture(
+    config: ConfigReader,
+    spec: ModelSpec,
+    has_experts: Sequence[bool] = (),
+    *,
+    unstated_normalised: bool = True,
+    unstated_shared_size: int = 512,
+) -> ModelSpec:
+    """Return a copy of a model with a mixture of experts, including a gated shared expert.
+
+    Every token uses the shared expert, whose output is multiplied by the sigmoid of a gate.
+
+    Args:
+        config: Reader of the model's config.
+        spec: Specification of the model.
+        has_experts: For each layer, whether its feed-forward block is a mixture of experts; () if
+            all of them are.
+        unstated_normalised: Whether the weights of the selected experts are normalised if the
+            config does not say so.
+        unstated_shared_size: Width of the shared expert if the config does not specify it.
+    """
+    experts = replace(
+        read_experts(config, "moe_intermediate_size"),
+        normalised=config.flag("norm_topk_prob", default=unstated_normalised),
+        shared_size=config.integer("shared_expert_intermediate_size", 1, LARGEST_TABLE, default=unstated_shared_size),
+        shared_gate=True,
+    )
+    return with_mixture(spec, experts, has_experts)
+
+
 def sparse_step_layers(config: ConfigReader) -> list[bool]:
     """Return, for each layer of a Qwen model, whether its feed-forward block is a mixture of experts.
 

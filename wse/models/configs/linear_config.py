@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from wse.models.attention_traits import LinearAttention
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_HEADS, WIDEST, read_decoder, read_heads
-from wse.models.configs.expert_config import read_experts, with_mixture
+from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, read_decoder, read_heads
 from wse.models.configs.layer_kinds import FULL, MAX_LAYERS, layer_count, layer_kinds
 from wse.models.configs.rope_config import read_rope
 from wse.models.spec import Layer, ModelSpec
@@ -18,7 +16,6 @@ LINEAR: Final = "linear_attention"
 UNSTATED_HEAD_SIZE: Final = 256
 UNSTATED_ROTATED_FRACTION: Final = 0.25
 UNSTATED_INTERVAL: Final = 4
-UNSTATED_SHARED_SIZE: Final = 512
 UNSTATED_SIZES: Final = LinearAttention(key_heads=16, value_heads=32, key_size=128, value_size=128, taps=4)
 MAX_TAPS: Final = 64
 KEYS_OF_POSITIONS_IN_SPACE: Final = ("mrope_section", "mrope_interleaved")
@@ -56,26 +53,6 @@ def read_hybrid(config: ConfigReader) -> ModelSpec:
         linear=linear if any(layer.linear for layer in spec.layers) else None,
         norm_unit_offset=True,
     )
-
-
-def add_scaled_mixture(config: ConfigReader, spec: ModelSpec, has_experts: Sequence[bool] = ()) -> ModelSpec:
-    """Return a copy of a model with a mixture of experts, including a gated shared expert.
-
-    Every token uses the shared expert, whose output is multiplied by the sigmoid of a gate.
-
-    Args:
-        config: Reader of the model's config.
-        spec: Specification of the model.
-        has_experts: For each layer, whether its feed-forward block is a mixture of experts; () if
-            all of them are.
-    """
-    experts = replace(
-        read_experts(config, "moe_intermediate_size"),
-        normalised=config.flag("norm_topk_prob", default=True),
-        shared_size=config.integer("shared_expert_intermediate_size", 1, LARGEST_TABLE, default=UNSTATED_SHARED_SIZE),
-        shared_gate=True,
-    )
-    return with_mixture(spec, experts, has_experts)
 
 
 def _layers(config: ConfigReader) -> tuple[Layer, ...]:

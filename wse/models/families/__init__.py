@@ -1,1 +1,1 @@
-"""One file for each model family. Every file defines a `FAMILY`."""
+"""Model families. Each file defines one `Family` or several closely related ones."""

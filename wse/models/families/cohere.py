@@ -1,4 +1,4 @@
-"""Cohere (Command R): parallel blocks that share a layer norm without bias, and scaled logits."""
+"""Cohere (Command R, Command R7B, Command A): parallel blocks and scaled logits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import equal_layers
+from wse.models.configs.layer_kinds import equal_layers, layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.configs.rope import LARGEST_FACTOR, SMALLEST_FACTOR
-from wse.models.configs.rope_config import read_rope
+from wse.models.configs.rope_config import ORIGINAL_BASE, read_rope
 from wse.models.family import Family
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.tensor_names import NAMES, adjacent_pairs, canonical_tensors
@@ -18,6 +18,8 @@ from wse.models.tensors.tensor_names import NAMES, adjacent_pairs, canonical_ten
 
 def read_cohere(config: ConfigReader) -> ModelSpec:
     """Read the specification of a Cohere model from its config.json.
+
+    Blocks are parallel and share a layer norm without bias. Logits are scaled.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -58,4 +60,37 @@ tensors: Final = partial(
     canonical_tensors, names={**NAMES, "mlp_norm": NAMES["attention_norm"]}, rules=(adjacent_pairs,)
 )
 
-FAMILY: Final = Family(model_types=("cohere",), read=read_cohere, tensors=tensors)
+COHERE: Final = Family(model_types=("cohere",), read=read_cohere, tensors=tensors)
+
+
+def read_cohere2(config: ConfigReader) -> ModelSpec:
+    """Read the specification of a Cohere 2 model from its config.json.
+
+    A Cohere 2 model is a Cohere model with sliding windows in most layers and no RoPE in the others.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "Cohere2ForCausalLM")
+    kinds = pattern_kinds(config, layer_count(config), unstated_interval=4)
+    layers = windowed_layers(config, kinds, read_window(config, unstated_window=4096))
+    layers = tuple(replace(layer, rotary=layer.window is not None) for layer in layers)
+    spec = read_with_layers(config, layers=layers, base=ORIGINAL_BASE)
+    config.require("head_dim", (spec.head_size,), f"is hidden_size / num_attention_heads = {spec.head_size}")
+    config.require("position_embedding_type", ("rope_gptj",), "supported: rope_gptj")
+    config.require("order_of_interleaved_layers", ("local_attn_first",), "supported: local_attn_first")
+    config.require("rotary_pct", (1.0, 1), "whole heads are rotated; supported: 1.0")
+    config.require("use_gated_activation", (True,), "supported: true")
+    config.require("use_parallel_block", (True,), "supported: true")
+    config.require("use_qk_norm", (False,), "supported: false")
+    return spec
+
+
+COHERE2: Final = Family(
+    model_types=("cohere2",),
+    read=read_cohere2,
+    tensors=tensors,
+    harmless_keys=frozenset(
+        {"layer_switch", "use_embedding_sharing", "use_parallel_embedding", "_sliding_window_pattern"}
+    ),
+)

@@ -10,7 +10,7 @@ import numpy as np
 
 from wse.program.transfers.messages import EdgeStream, LineMessages, RowShift
 from wse.program.transfers.transfer import Transfer, WaferPair
-from wse_mappings.patterns.cache_shift import COLOURS
+from wse_mappings.patterns.streams import SHIFT_COLOURS
 from wse_mappings.schedule import COMBINING, LineSchedule
 
 TO_CHOSEN, FROM_CHOSEN = 1, 2
@@ -75,7 +75,7 @@ class CacheShift(Transfer):
         Args:
             pattern: Not used; a cache shift has no pattern.
         """
-        return COLOURS
+        return SHIFT_COLOURS
 
     @property
     def messages(self) -> RowShift:

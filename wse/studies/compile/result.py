@@ -10,6 +10,7 @@ from rich.text import Text
 
 from wse.program.routing import EVEN
 from wse.reports.result import Doc, Result
+from wse.reports.shared_tables import range_text
 from wse.reports.table import Column, Table, more_rows, number, pair_table
 from wse.reports.terminal import WIDEST, bar, count, in_bytes, percent, plural, seconds
 from wse.studies.compile.contention import ContentionResult, contention_table
@@ -22,7 +23,6 @@ from wse.studies.results.placement import ModelResult, SystemResult, WaferResult
 from wse.studies.results.placement_table import placement_table
 from wse.studies.results.rewrites import RewriteResult, rewrites_table
 from wse.studies.results.sram import BytesByUse, SramResult, fullest_table
-from wse.tracing.print.folds import range_text
 
 MAX_STAGES: Final = 16
 """Maximum number of stages to print."""

@@ -15,8 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from wse.studies.endpoint.answer_format import STREAM_END, AnswerFormat
-from wse.studies.endpoint.bodies import ApiError, ChatBody, CompletionBody, invalid_body
+from wse.studies.endpoint.bodies import STREAM_END, AnswerFormat, ApiError, ChatBody, CompletionBody, invalid_body
 from wse.studies.endpoint.service import AnsweredRequest, Service
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

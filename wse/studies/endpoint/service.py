@@ -8,8 +8,7 @@ from itertools import cycle
 from typing import Any, Final
 
 from wse.serving.simulation.live_replicas import LiveReplicas
-from wse.studies.endpoint.answer_format import usage_of
-from wse.studies.endpoint.bodies import TOO_MANY_REQUESTS, ApiError, ChatBody, CompletionBody
+from wse.studies.endpoint.bodies import TOO_MANY_REQUESTS, ApiError, ChatBody, CompletionBody, usage_of
 from wse.studies.endpoint.metrics import ABORT, Metrics
 from wse.studies.endpoint.paced_machine import Clock, PacedAnswer, PacedMachine
 from wse.studies.endpoint.texts import AnswerText, answer_text, block_hashes, token_texts

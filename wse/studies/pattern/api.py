@@ -47,7 +47,7 @@ def pattern(
         html: File for a page with the tables and animations of small cases.
         on_progress: Called with (cases done, total, name of the next case).
     """
-    from wse.studies.pattern.files import compare_to_files
+    from wse.studies.pattern.page import compare_to_files
 
     request = read_request(PatternRequest, locals())
     return compare_to_files(request, on_progress or ignore, html=html)

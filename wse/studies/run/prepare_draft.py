@@ -10,8 +10,7 @@ from wse.models.load import load_model
 from wse.studies.options.drafts.draft import HOST, NGRAM, SAME, check_vocabulary, draft_name, draft_place, has_draft
 from wse.studies.options.placement import LayoutOptions
 from wse.studies.run.prepare import PreparedRun, prepare
-from wse.studies.run.prompt_options import PromptOptions
-from wse.studies.run.request import RunDraftOptions, RunRequest, TraceOptions
+from wse.studies.run.request import PromptOptions, RunDraftOptions, RunRequest, TraceOptions
 
 REMEDY: Final = "give a draft with the model's own vocabulary, or --draft ngram, which needs no model"
 

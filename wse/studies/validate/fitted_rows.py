@@ -23,8 +23,7 @@ from functools import cache
 from typing import Final, TypeVar
 
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.validate.gpu_calibration import CALIBRATIONS, calibration_rows
-from wse.studies.validate.gpu_fit import FitRow
+from wse.studies.validate.gpu_calibration import CALIBRATIONS, FitRow, calibration_rows
 from wse.studies.validate.kinds import CODE_AND_BUFFERS, WAFERLLM_DECODE, WORK_OF_A_PE, kind_of
 from wse.studies.validate.measured.measurements import BUNDLED, Measurement, read
 from wse.studies.validate.measured.terms import LAST_PLAIN_MONTH, NO_DRAFT, drafts, earliest_month

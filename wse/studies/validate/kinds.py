@@ -12,9 +12,9 @@ from typing import Final
 
 from wse.models.configs.config import bundled_spec
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.models import configuration_of
 from wse.studies.validate.measured.platforms import wafer_of
-from wse.studies.validate.measured.text_numbers import configuration_of
-from wse.studies.validate.measured.words import name_in
+from wse.studies.validate.measured.text_numbers import name_in
 from wse.studies.validate.predictors.gpus import METHOD as GPU_METHOD
 from wse.studies.validate.predictors.services import METHODS as SERVICE_METHODS
 

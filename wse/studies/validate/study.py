@@ -16,8 +16,7 @@ from wse.reports.terminal_table import print_tables
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import replace_options
-from wse.studies.validate.gpu_calibration import LeaveOut, left_out
-from wse.studies.validate.gpu_fit import fit_rows
+from wse.studies.validate.gpu_calibration import LeaveOut, fit_rows, left_out
 from wse.studies.validate.measured.measurements import BUNDLED as BUNDLED
 from wse.studies.validate.measured.measurements import Measurement, read
 from wse.studies.validate.predictors.predict import predict

@@ -198,10 +198,6 @@ def _kinds_table(summary: ValidationSummary) -> Table:
     return Table(columns=columns, rows=[*kinds, total] if kinds else [], title="Accuracy", note=note, style=style)
 
 
-def _percent_text(error: float) -> str:
-    return f"{error:.1f} %"
-
-
 def _errors_table(summary: ValidationSummary, width: int) -> Table:
     """Build the table of absolute errors by source and kernel, by method, and overall."""
     room = width - INDENT - KERNEL_WIDTH - 3 * NUMBER_WIDTH - 4 * PADDING
@@ -219,8 +215,8 @@ def _errors_table(summary: ValidationSummary, width: int) -> Table:
         Column(key="source", title="source", width=room),
         Column(key="kernel", title="kernel", width=KERNEL_WIDTH),
         _number("predicted", "rows"),
-        _number("median_abs_error_pct", "median", _percent_text),
-        _number("worst_abs_error_pct", "worst", _percent_text),
+        _number("median_abs_error_pct", "median", "{:.1f} %".format),
+        _number("worst_abs_error_pct", "worst", "{:.1f} %".format),
     )
     return Table(
         columns=columns,

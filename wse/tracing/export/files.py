@@ -25,12 +25,11 @@ from wse.reports.result import Doc, Report, Result
 from wse.tracing.export.chosen_passes import PassSelection, select_passes
 from wse.tracing.export.maps import check_maps, map_kinds, wafer_maps, write_pngs
 from wse.tracing.export.perfetto import write_perfetto
-from wse.tracing.export.request import FOLDERS, SUFFIXES, ExportRequest
 from wse.tracing.export.router_events import RouterEvents, router_events
 from wse.tracing.export.tables import PLANES, check_parquet, check_tables, chosen_tables, write_tables
 from wse.tracing.export.timeline import timeline
-from wse.tracing.query.inspect_request import cycle_range, token_range
 from wse.tracing.query.view import trace_at
+from wse.tracing.requests import FOLDERS, SUFFIXES, ExportRequest, cycle_range, token_range
 from wse_traces.reader.read import Trace
 from wse_traces.schema import MOVES
 

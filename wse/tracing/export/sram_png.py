@@ -7,10 +7,10 @@ from typing import Any, Final
 from wse.reports.colours import USES
 from wse.reports.shared_tables import tile_name
 from wse.reports.terminal import printable
-from wse.tracing.query.inspect_request import InspectRequest
 from wse.tracing.query.places.sram_lives import Band, SramLives, read_sram_lives
 from wse.tracing.query.request import pe_of
 from wse.tracing.query.view import trace_at
+from wse.tracing.requests import InspectRequest
 
 SIZE: Final = (15.0, 8.0)
 """Width and height of the image in inches."""

@@ -12,7 +12,7 @@ from wse.reports.shared_tables import USES
 from wse.reports.table import Column, Table
 from wse.reports.terminal import count, heading, lines, printable, short_number
 from wse.reports.terminal_table import print_table
-from wse.tracing.print.folds import equal_layers_text, op_text
+from wse.tracing.query.costs.folds import equal_layers_text, op_text
 from wse.tracing.query.two_traces.changes import LAYER, Change
 from wse.tracing.query.two_traces.diff import NOT_SET, DiffView, Setting
 

@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
+from wse.reports.shared_tables import range_text
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import bar, count, heading, lines, percent, plural
 from wse.reports.terminal_table import print_table
-from wse.tracing.print.folds import layers_text, range_text
+from wse.tracing.query.costs.folds import layers_text
 from wse.tracing.query.places.links import LayerLinks, Link, LinksView
 from wse.tracing.query.places.wavelets import BusiestPlace, CyclesView, Wavelets
 

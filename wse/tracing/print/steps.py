@@ -10,8 +10,7 @@ from rich.console import Console
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import bar, count, heading, lines, percent, plural, printable, short_number
 from wse.reports.terminal_table import print_table
-from wse.tracing.print.folds import equal_layers_text, layers_text, op_text
-from wse.tracing.query.costs.folds import consecutive_ranges, op_in_layer
+from wse.tracing.query.costs.folds import consecutive_ranges, equal_layers_text, layers_text, op_in_layer, op_text
 from wse.tracing.query.costs.groups import Group, GroupsView
 from wse.tracing.query.costs.step_sums import cycle_fraction
 from wse.tracing.query.costs.steps import Step, StepsView

@@ -11,15 +11,15 @@ from wse.tracing.query.costs.groups import GroupsView, check_group, read_groups
 from wse.tracing.query.costs.step_sums import StepSums
 from wse.tracing.query.costs.steps import StepsView, check_order, read_steps
 from wse.tracing.query.costs.tree import TreeView, read_tree
-from wse.tracing.query.inspect_request import VIEWS, InspectRequest, cycle_range
 from wse.tracing.query.places.contents import DumpView, read_content
 from wse.tracing.query.places.links import LinksView, busiest_links, check_links, layer_links
-from wse.tracing.query.places.pe import PeView, check_pe, pe_place, read_pe
+from wse.tracing.query.places.pe import PeView, check_pe, read_pe
 from wse.tracing.query.places.wavelets import CyclesView, read_wavelets
 from wse.tracing.query.summary import read_summary
 from wse.tracing.query.tokens import TensorsView, TokensView, read_tensors, read_tokens
 from wse.tracing.query.two_traces.diff import read_diff
 from wse.tracing.query.view import View, check_trace, source_of, trace_at
+from wse.tracing.requests import VIEWS, InspectRequest, cycle_range, pe_place
 from wse_traces.reader.read import Trace
 
 OF_TOP: Final = ("summary", "steps", "by", "links", "tokens")

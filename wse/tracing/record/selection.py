@@ -11,6 +11,7 @@ from wse.backends.execute.observation.op_outputs import READABLE
 from wse.backends.execute.observation.pe_contents import PePlace, has_buffer, readable_buffers
 from wse.errors import BadInput, UnknownName
 from wse.program.program import Program
+from wse.tracing.requests import pe_place
 
 ACTIVATIONS: Final = "activations"
 
@@ -72,7 +73,6 @@ def _text_of(names: list[str]) -> str:
     return ", ".join(dict.fromkeys(re.sub(r"^layers\.\d+\.", "layers.*.", name) for name in names))
 
 
-PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
 MAX_BYTES: Final = 1 << 30
 """Maximum total bytes of buffer contents in a trace, because a reader loads them all at once."""
 
@@ -108,19 +108,14 @@ def _place(text: str, program: Program) -> PePlace:
     Raises:
         BadInput: The PE does not exist, stores no part of the model, or its wafer is not specified.
     """
-    match = PLACE.fullmatch(text)
-    if match is None:
-        raise BadInput(
-            f"--record-pe {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3 or 1:0,3+1:0,4"
-        )
-    wafer, row, col = (int(part or 0) for part in match.groups())
+    wafer, row, col = pe_place(text, "--record-pe", "0,3 or 1:0,3+1:0,4")
     rows, cols = program.wafer_rows, program.wafer_cols
-    if match[1] is None and program.wafers > 1:
+    if wafer is None and program.wafers > 1:
         raise BadInput(f"--record-pe {text}: there are {program.wafers} wafers; say which, such as 0:{text}")
-    if wafer >= program.wafers or row >= rows or col >= cols:
+    place = PePlace(wafer or 0, row, col)
+    if place.wafer >= program.wafers or row >= rows or col >= cols:
         limits = f"{program.wafers} of {rows}x{cols} PEs, rows 0 to {rows - 1} and columns 0 to {cols - 1}"
         raise BadInput(f"--record-pe {text}: no such PE; wafers: {limits}; give one of those")
-    place = PePlace(wafer, row, col)
     if not any(has_buffer(program, buffer, place) for _, buffer in readable_buffers(program)):
         raise BadInput(f"--record-pe {text}: no region contains this PE, so that nothing is in its SRAM; give another")
     return place

@@ -14,7 +14,7 @@ from wse.arrays import I32
 from wse.number_formats import CODINGS
 from wse.program.steps import COLUMNS, ROWS, SKEWED
 from wse.program.tiles import Tile, TilePart
-from wse_mappings.mesh.ring import skew
+from wse_mappings.patterns.rings import skew
 from wse_mappings.rounding import ceil_div
 
 Tensor = npt.NDArray[np.generic]

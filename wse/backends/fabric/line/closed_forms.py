@@ -39,8 +39,9 @@ from wse.errors import BadInput, UnknownName
 from wse.hardware.spec import WaferSpec
 from wse.program.line_patterns import line_reduces
 from wse_mappings.outcome import Collective
-from wse_mappings.patterns import multicast, ring_all_reduce
+from wse_mappings.patterns import multicast
 from wse_mappings.patterns.pattern import LineReduce, Terms
+from wse_mappings.patterns.rings import ring_all_reduce_terms
 
 
 class Grouping(StrEnum):
@@ -145,7 +146,7 @@ def closed_form(
             f"closed form of {algorithm}: {rows}x{cols} PEs are not a line; give one row or column, or use an x_y_ form"
         )
     if algorithm == "ring":
-        return model_cycles(ring_all_reduce.terms(rows * cols, words), wafer, grouping or Grouping.OVERLAPPED)
+        return model_cycles(ring_all_reduce_terms(rows * cols, words), wafer, grouping or Grouping.OVERLAPPED)
     flooding_terms = multicast.terms(rows * cols - 1, words, rows + cols - 2)
     flooding = model_cycles(flooding_terms, wafer, grouping or Grouping.OVERLAPPED)
     if collective in ("message", "broadcast"):

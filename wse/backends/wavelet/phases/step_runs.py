@@ -23,8 +23,7 @@ from wse.program.steps import ROWS
 from wse.program.transfers.messages import LineMessages, Translation
 from wse.program.transfers.transfer import Transfer
 from wse_mappings.mesh.placement import Rect
-from wse_mappings.patterns.edge_stream import edge_stream, entry_stream
-from wse_mappings.patterns.translation import translation
+from wse_mappings.patterns.streams import edge_stream, entry_stream, translation
 
 
 class StepRun(NamedTuple):

@@ -42,7 +42,7 @@ from wse.program.transfers.messages import LineMessages, RowShift, Translation
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of
 from wse_mappings.cuts.cache_balance import CacheBalance
-from wse_mappings.patterns.cache_shift import cache_shift
+from wse_mappings.patterns.streams import cache_shift
 
 
 class PhaseWalk:

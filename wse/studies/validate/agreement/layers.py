@@ -32,17 +32,7 @@ from wse.models.attention_traits import Latent
 from wse.models.configs.rope import plain_rope
 from wse.models.spec import Experts, ModelSpec
 from wse.program.program import Program
-from wse.studies.validate.plain_model import plain_model
-
-EXPERTS: Final = 8
-
-
-def _with_head_norms(spec: ModelSpec) -> ModelSpec:
-    return replace(spec, head_norm="rms", sinks=True)
-
-
-def _with_layer_norms(spec: ModelSpec) -> ModelSpec:
-    return replace(spec, norm="layer", qkv_bias=True, output_bias=True, ffn_bias=True, gated=False)
+from wse.studies.validate.measured.models import plain_model
 
 
 def _with_latent_attention(spec: ModelSpec) -> ModelSpec:
@@ -55,14 +45,13 @@ def _with_latent_attention(spec: ModelSpec) -> ModelSpec:
 
 
 def _with_experts(spec: ModelSpec) -> ModelSpec:
-    experts = Experts(
-        count=EXPERTS, active=2, ffn_size=spec.ffn_size // 4, shared_size=spec.ffn_size // 4, scoring="sigmoid"
-    )
-    return _set_experts(spec, replace(experts, correction=True))
+    size = spec.ffn_size // 4
+    experts = Experts(count=8, active=2, ffn_size=size, shared_size=size, scoring="sigmoid", correction=True)
+    return _set_experts(spec, experts)
 
 
 def _with_softmax_experts(spec: ModelSpec) -> ModelSpec:
-    return _set_experts(spec, Experts(count=EXPERTS, active=3, ffn_size=spec.ffn_size // 4, router_bias=True))
+    return _set_experts(spec, Experts(count=8, active=3, ffn_size=spec.ffn_size // 4, router_bias=True))
 
 
 def _set_experts(spec: ModelSpec, experts: Experts) -> ModelSpec:
@@ -72,8 +61,10 @@ def _set_experts(spec: ModelSpec, experts: Experts) -> ModelSpec:
 
 KINDS: Final[Mapping[str, Callable[[ModelSpec], ModelSpec]]] = {
     "plain": lambda spec: spec,
-    "norms of heads, sinks": _with_head_norms,
-    "LayerNorm, biases": _with_layer_norms,
+    "norms of heads, sinks": lambda spec: replace(spec, head_norm="rms", sinks=True),
+    "LayerNorm, biases": lambda spec: replace(
+        spec, norm="layer", qkv_bias=True, output_bias=True, ffn_bias=True, gated=False
+    ),
     "latent attention": _with_latent_attention,
     "experts and a block beside them": _with_experts,
     "experts chosen by softmax": _with_softmax_experts,

@@ -13,7 +13,8 @@ from wse.studies.validate.kernel_model.kernel_work import chunk_tokens
 from wse.studies.validate.kernel_model.layer_steps import NORM_OPERATIONS, Work
 from wse.studies.validate.kernel_model.reduce_time import GROUP_PES
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import dense_model, read_number, read_whole
+from wse.studies.validate.measured.models import dense_model
+from wse.studies.validate.measured.text_numbers import read_number, read_whole
 
 _MULTICAST: Final = re.compile(r"multicast of ([0-9,.]+) (K?)B along a line of ([0-9,]+) receivers?", re.IGNORECASE)
 _STORED: Final = re.compile(r"([0-9,]+) words(?: per PE|/PE), ([0-9,]+) PEs", re.IGNORECASE)

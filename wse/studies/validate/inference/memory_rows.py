@@ -18,8 +18,7 @@ from wse.studies.validate.kernel_model.pe_memory import PeMemory
 from wse.studies.validate.kernel_model.profile import PROFILE, in_row_unit
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
-from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.measured.words import name_in
+from wse.studies.validate.measured.text_numbers import name_in, read_whole
 from wse.studies.validate.predictors.prediction import Declined, Prediction, require
 from wse.studies.validate.result import CONSTANT_OF_PROFILE
 

@@ -9,10 +9,9 @@ from wse.studies.validate.kernel_model.described_run import Shard
 from wse.studies.validate.kernel_model.kernel_work import probe_cycles
 from wse.studies.validate.kernel_model.layer_steps import ATTENTION, FEED_FORWARD
 from wse.studies.validate.kernel_model.profile import duration, timed_run
-from wse.studies.validate.kernel_model.step_time import LayerTime
+from wse.studies.validate.kernel_model.step_time import StepTime
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import read_whole
-from wse.studies.validate.measured.words import row_in, rows_of
+from wse.studies.validate.measured.text_numbers import read_whole, row_in, rows_of
 from wse.studies.validate.predictors.prediction import Declined, Prediction, decline_words, require
 
 PHASES: Final = ("attention-phase", "ffn-phase")
@@ -113,7 +112,7 @@ def _parts_of(text: str, last_step: str = "") -> frozenset[Part]:
     return frozenset(parts)
 
 
-def _cycles_of(parts: frozenset[Part], layer: LayerTime, shard: Shard) -> float:
+def _cycles_of(parts: frozenset[Part], layer: StepTime, shard: Shard) -> float:
     """Return the total cycle count of some steps of a layer, or of parts of steps.
 
     Args:

@@ -9,7 +9,8 @@ from typing import Final
 
 from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import dense_model, read_whole
+from wse.studies.validate.measured.models import dense_model
+from wse.studies.validate.measured.text_numbers import read_whole
 from wse.studies.validate.predictors.prediction import require
 from wse_mappings.rounding import ceil_div
 

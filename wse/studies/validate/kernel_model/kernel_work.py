@@ -10,7 +10,8 @@ from typing import Final
 from wse.models.spec import ModelSpec
 from wse.studies.validate.kernel_model.described_run import Shard, mean_context
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import dense_model, read_whole
+from wse.studies.validate.measured.models import dense_model
+from wse.studies.validate.measured.text_numbers import read_whole
 
 _CHUNK: Final = re.compile(
     r"(?<!start )\bchunks?(?:[ _]size)?\s*(?:of|=|:)?\s*([0-9][0-9,]*)|\bc([0-9]{2,4})\b|([0-9][0-9,]*)-token chunks?",

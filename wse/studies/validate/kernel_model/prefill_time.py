@@ -15,7 +15,7 @@ from typing import Final
 from wse.studies.validate.kernel_model.described_run import DescribedRun
 from wse.studies.validate.kernel_model.kernel_work import SILU_PARTS, product_work
 from wse.studies.validate.kernel_model.reduce_time import all_reduce_cycles
-from wse.studies.validate.kernel_model.step_time import LayerTime
+from wse.studies.validate.kernel_model.step_time import StepTime
 
 PRODUCTS: Final = 4
 """Matrix products of a layer: queries, keys and values; output; up and gate; down."""
@@ -51,7 +51,7 @@ class PrefillTime:
         first_chunk: Index of the first chunk to compute. Earlier chunks are already cached.
     """
 
-    layer: LayerTime
+    layer: StepTime
     run: DescribedRun
     chunk: int
     prompt: int

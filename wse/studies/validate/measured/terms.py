@@ -20,7 +20,7 @@ from wse.models.spec import ModelSpec
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.weights import FORMATS, WeightFormat
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.words import name_in, row_in, rows_of
+from wse.studies.validate.measured.text_numbers import name_in, row_in, rows_of
 
 LAST_PLAIN_MONTH: Final = "2024-09"
 """Last month in which services on wafers ran without speculative decoding.

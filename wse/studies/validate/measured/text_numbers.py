@@ -1,16 +1,15 @@
-"""Parse numbers, units and model names in the cells of measurements."""
+"""Parse numbers and units in the cells of measurements, and recognise names in their text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from wse.errors import BadMeasurements
-from wse.models.catalogue import CONFIGURATIONS, origins
-from wse.models.configs.config import bundled_spec
-from wse.models.spec import ModelSpec
-from wse.studies.validate.plain_model import plain_model
+from wse.files import read_toml
 
 LARGEST_NUMBER: Final = 10**12
 """Largest number that is read from a string. No size or time of a run exceeds it."""
@@ -105,64 +104,26 @@ def is_cycles(metric: str) -> bool:
     return _TIMED_CYCLES.fullmatch(metric.strip()) is not None
 
 
-def one_head_model(text: str) -> ModelSpec | None:
-    """Return a model with a single head, and the number and sizes of layers of a named model.
-
-    The benchmark programs of WaferLLM have such layers. The string is the name of the model, or
-    ends with it. The result is None if the model is unknown, has experts, or has feed-forward
-    blocks without a gate.
-
-    >>> model = one_head_model("decode LLaMA3-8B")
-    >>> model.hidden_size, model.ffn_size, model.layer_count, model.head_size
-    (4096, 14336, 32, 4096)
-    """
-    name = configuration_of(text)
-    spec = None if name is None else bundled_spec(name)
-    if spec is None or spec.experts is not None or not spec.gated:
-        return None
-    return plain_model(layers=spec.layer_count, hidden_size=spec.hidden_size, ffn_size=spec.ffn_size)
+WORDS_FILE: Final = Path(__file__).parents[3] / "data" / "measurement_words.toml"
 
 
 @cache
-def dense_model(name: str) -> ModelSpec | None:
-    """Return the bundled model of a name if it is dense, with standard attention and gated blocks.
-
-    >>> dense_model("Qwen3-4B").layer_count
-    36
-    """
-    configuration = re.sub(r"[\s_]", "-", name.strip().lower()).replace("qwen-3", "qwen3")
-    if configuration not in CONFIGURATIONS:
-        return None
-    spec = bundled_spec(configuration)
-    return None if spec.experts is not None or spec.latent is not None or not spec.gated else spec
-
-
-def configuration_of(text: str) -> str | None:
-    """Return the name of the bundled configuration for the model named in a string.
-
-    The string is the name of the model, or ends with it. Case, spaces, punctuation, and words such
-    as ``instruct`` and ``chat`` are ignored. Models with identical layers share a configuration. If
-    several names match, the longest name is used. The result is None if no name matches.
-
-    >>> configuration_of("Llama-3.1-8B-Instruct")
-    'llama-3-8b'
-    """
-    name = _plain(re.sub(r"[-_ ](instruct|chat|hf|base)\b", "", text, flags=re.IGNORECASE))
-    matches = [(len(published), config) for published, config in _published_names() if name.endswith(published)]
-    return max(matches, key=lambda match: match[0])[1] if matches else None
+def _sections() -> dict[str, Any]:
+    return read_toml(WORDS_FILE, BadMeasurements)
 
 
 @cache
-def _published_names() -> tuple[tuple[str, str], ...]:
-    """Return (published name, bundled configuration name) for each known model.
-
-    Published names are reduced to lower-case letters and digits, so that different spellings match.
-    """
-    return tuple(
-        (_plain(published), name) for name, origin in origins().items() for published in (name, *origin.same_shape)
-    )
+def rows_of(section: str) -> tuple[tuple[re.Pattern[str], Mapping[str, Any]], ...]:
+    """Return the patterns in a section of `WORDS_FILE`, each with its row, in order."""
+    return tuple((re.compile(row["words"]), row) for row in _sections()[section])
 
 
-def _plain(name: str) -> str:
-    """Return only the letters and digits of a name, in lower case, for comparisons."""
-    return "".join(c for c in name.lower() if c.isalnum())
+def row_in(section: str, text: str) -> Mapping[str, Any] | None:
+    """Return the first row of a section whose pattern occurs in a text, or None."""
+    return next((row for pattern, row in rows_of(section) if pattern.search(text)), None)
+
+
+def name_in(section: str, text: str) -> str | None:
+    """Return the name in the first row of a section whose pattern occurs in a text, or None."""
+    row = row_in(section, text)
+    return None if row is None else row["name"]

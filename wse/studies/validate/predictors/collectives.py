@@ -13,9 +13,15 @@ from functools import partial
 from typing import Final
 
 from wse.backends.fabric.line.line_costs import LineCosts
-from wse.studies.validate.measured.algorithms import Collective, clock_starts_apart, collective_of, program_window
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.platforms import collective_software, wafer_of
+from wse.studies.validate.measured.platforms import (
+    Collective,
+    clock_starts_apart,
+    collective_of,
+    collective_software,
+    program_window,
+    wafer_of,
+)
 from wse.studies.validate.measured.text_numbers import convert_cycles
 from wse.studies.validate.predictors.harness import Grid
 from wse.studies.validate.predictors.paths import line_costs, sequence_cycles
@@ -26,10 +32,10 @@ from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.pattern import Reduce
-from wse_mappings.patterns.ring_all_reduce import ring_all_reduce
+from wse_mappings.patterns.rectangles import x_y
+from wse_mappings.patterns.rings import ring_all_reduce
 from wse_mappings.patterns.star import star
 from wse_mappings.patterns.two_phase import two_phase
-from wse_mappings.patterns.x_y import x_y
 from wse_mappings.schedule import Arrival, LineSchedule, uniform_schedule
 
 MAX_PES: Final = 300_000

@@ -21,8 +21,8 @@ from wse.models.spec import ModelSpec
 from wse.program.isa.instructions import CODES, kernel_named
 from wse.program.program import Program
 from wse.program.steps import Phase, StepKind
+from wse.studies.validate.measured.models import plain_model
 from wse.studies.validate.measured.platforms import software
-from wse.studies.validate.plain_model import plain_model
 from wse.studies.validate.predictors.prediction import Declined
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 

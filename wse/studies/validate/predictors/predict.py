@@ -6,17 +6,69 @@ here, because the same closed forms must reproduce them.
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Final
 
 from wse.backends.fabric.line.closed_forms import Grouping, algorithms, closed_form, model_cycles
-from wse.studies.validate.inference import predict as inference
-from wse.studies.validate.measured.algorithms import collective_of
+from wse.studies.validate.inference import layer_rows, memory_rows, message_rows, phase_rows, step_rows
+from wse.studies.validate.kernel_model.profile import SIMULATOR
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.platforms import wafer_of
+from wse.studies.validate.measured.platforms import collective_of, on_simulator, wafer_of
 from wse.studies.validate.measured.text_numbers import is_cycles
 from wse.studies.validate.predictors import collectives, gpus, paths, pe_core, prediction, services, waferllm
-from wse.studies.validate.predictors.prediction import NO_SIZE, Declined, Prediction, Predictor
+from wse.studies.validate.predictors.prediction import NO_SIZE, Declined, Prediction, Predictor, decline_words
 from wse_mappings.patterns import two_phase
+
+SCORED_KINDS: Final = re.compile(r"measured|sum of measured|compiled", re.IGNORECASE)
+"""Kinds of values with which predictions are compared. Fits, and differences of other values, are
+excluded."""
+
+_SIXTEEN_BITS: Final = re.compile(r"$|(bf|fp|f)16|bfloat16|float16|none", re.IGNORECASE)
+"""Element types of weights for which kernels are described. The cell may be empty."""
+
+_INFERENCE_PREDICTORS: Final[tuple[Predictor, ...]] = (
+    memory_rows.predict,
+    layer_rows.predict_prefill,
+    message_rows.predict_host,
+    message_rows.predict_message,
+    phase_rows.predict,
+    layer_rows.predict_head,
+    layer_rows.predict_layer,
+    step_rows.predict,
+)
+"""Predictors of inference on a wafer, in the order in which they are tried."""
+
+
+def predict_inference(m: Measurement) -> Prediction | None:
+    """Predict a measurement of inference on a wafer, i.e. a row of the table type `inference`.
+
+    Returns:
+        The prediction. None if something else was measured.
+
+    Raises:
+        Declined: The measurement cannot be predicted.
+    """
+    if m.table != "inference":
+        return None
+    kind = m.text("kind").strip().lower()
+    if not SCORED_KINDS.match(kind):
+        raise Declined(f"of the kind {kind.split(' (')[0]!r}, which is not a measurement to compare with")
+    if not _SIXTEEN_BITS.match(m.text("dtype_weights").strip()):
+        raise Declined("the element type of the weights is not one of the described kernels")
+    try:
+        prediction = next((p for predictor in _INFERENCE_PREDICTORS if (p := predictor(m)) is not None), None)
+    except (ArithmeticError, ValueError, MemoryError) as error:  # sizes are too large or contradict each other
+        raise Declined(f"cannot be predicted: {error}"[:120]) from error
+    if prediction is not None:
+        if not math.isfinite(prediction.value or 0):
+            raise Declined("cannot be predicted: the sizes of the row are too large")
+        return prediction
+    if on_simulator(m):
+        raise Declined(SIMULATOR)
+    decline_words("declined_inference", m)
+    raise Declined(f"not modelled: {m.text('phase')}")
+
 
 METHOD: Final = "closed form"
 
@@ -59,7 +111,7 @@ def predict_formula(m: Measurement) -> Prediction | None:
 
 PREDICTORS: Final[tuple[Predictor, ...]] = (
     prediction.decline_without_value,
-    inference.predict,
+    predict_inference,
     services.predict,
     gpus.predict,
     waferllm.best_rate,

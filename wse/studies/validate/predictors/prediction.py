@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import configuration_of
-from wse.studies.validate.measured.words import rows_of
+from wse.studies.validate.measured.models import configuration_of
+from wse.studies.validate.measured.text_numbers import rows_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def decline_words(section: str, m: Measurement) -> None:
     """Decline a measurement that matches a pattern in a section of the file of words.
 
     Args:
-        section: Section of `wse.studies.validate.measured.words.WORDS_FILE` with columns and
+        section: Section of `wse.studies.validate.measured.text_numbers.WORDS_FILE` with columns and
             reasons.
         m: The measurement.
 

@@ -20,8 +20,9 @@ from wse.backends.fabric.line.rounds import exchange_cycles
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
+from wse.studies.validate.measured.models import one_head_model
 from wse.studies.validate.measured.platforms import Profiles, software, wafer_of, words_per_cycle
-from wse.studies.validate.measured.text_numbers import is_cycles, one_head_model
+from wse.studies.validate.measured.text_numbers import is_cycles
 from wse.studies.validate.predictors.harness import (
     PROFILE,
     Grid,

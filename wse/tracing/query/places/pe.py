@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -119,7 +118,6 @@ def _mapped_stages(buffer_stage: Array, stages: Columns, holding: Array) -> Arra
     return recorded_stages[equal][:1]
 
 
-_PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
 _NEIGHBOUR: Final = dict(zip(DIRECTIONS, ((-1, 0), (0, 1), (1, 0), (0, -1)), strict=True))
 _OPPOSITE: Final = dict(zip(DIRECTIONS, (2, 3, 0, 1), strict=True))
 
@@ -196,21 +194,6 @@ class PeView(View):
     def table_rows(self) -> list[dict[str, Any]]:
         """Return a row for each buffer in the SRAM of the PE, for output as CSV."""
         return [buffer.to_dict() for buffer in self.pe.sram.buffers] if self.pe.sram else []
-
-
-def pe_place(text: str) -> tuple[int | None, int, int]:
-    """Return wafer, row and column of ``--pe ROW,COL`` or ``--pe WAFER:ROW,COL``.
-
-    The wafer is None if the text does not name one.
-
-    Raises:
-        BadInput: The string has neither of these forms.
-    """
-    match = _PLACE.fullmatch(text.strip())
-    if match is None:
-        raise BadInput(f"--pe {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as 0,3 or 1:0,3")
-    wafer, row, col = match.groups()
-    return None if wafer is None else int(wafer), int(row), int(col)
 
 
 def read_pe(trace: Trace, wafer: int, row: int, col: int) -> Pe:

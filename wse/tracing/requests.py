@@ -1,4 +1,4 @@
-"""InspectRequest: the options of ``wse inspect``, which select a view of a trace."""
+"""The options of ``wse inspect``, which select a view of a trace, and of ``wse export``."""
 
 from __future__ import annotations
 
@@ -97,6 +97,29 @@ class InspectRequest:
         return DEFAULT_TOP.get(self.view) if self.top is None else self.top
 
 
+_PLACE: Final = re.compile(r"(?:([0-9]{1,9}):)?([0-9]{1,9}),([0-9]{1,9})")
+
+
+def pe_place(text: str, option: str = "--pe", example: str = "0,3 or 1:0,3") -> tuple[int | None, int, int]:
+    """Return wafer, row and column of a position such as ``ROW,COL`` or ``WAFER:ROW,COL``.
+
+    The wafer is None if the text does not name one.
+
+    Args:
+        text: The position.
+        option: Name of the option, for the error message.
+        example: Example of a value, for the error message.
+
+    Raises:
+        BadInput: The string has neither of these forms.
+    """
+    match = _PLACE.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(f"{option} {text!r}: give row and column as ROW,COL, or WAFER:ROW,COL, such as {example}")
+    wafer, row, col = match.groups()
+    return None if wafer is None else int(wafer), int(row), int(col)
+
+
 _RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
@@ -142,3 +165,51 @@ def number_range(option: str, text: str | None, *, noun: str, example: str) -> t
     if last < first:
         raise BadInput(f"{option} {text}: it ends before it begins; give the smaller {noun} first")
     return first, last
+
+
+SUFFIXES: Final = {
+    "perfetto": ".perfetto.json",
+    "csv": "-csv",
+    "parquet": "-parquet",
+    "png": "-png",
+    "simulator-log": ".simulator.log",
+}
+"""For each format, the suffix of the default output name. Suffixes without a dot are of folders."""
+FOLDERS: Final = ("csv", "parquet", "png")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportRequest:
+    """Options of ``wse export``.
+
+    Their combinations are checked by ``files.write_export``, before the trace is opened.
+
+    Attributes:
+        to: perfetto, csv, parquet, png, simulator-log.
+        output: File to write; a folder for csv, parquet, png. Default: named after the trace.
+        tokens: perfetto: only the passes of these tokens.
+        what: png: sram, busy, links, north, east, south, west; csv, parquet: tables.
+        planes: csv, parquet: also tables with a row per PE.
+        wafer_index: simulator-log: index of the wafer. Default: 0.
+        cycles: simulator-log: only these cycles of the logged pass.
+    """
+
+    trace: TracePath = Path()
+    to: Annotated[str, Option(required=True, metavar="FORMAT")] = ""
+    output: Annotated[str | None, Option(short="-o", metavar="PATH")] = None
+    tokens: Annotated[str | None, Option(metavar="FROM-TO")] = None
+    what: Annotated[str | None, Option(metavar="A,B")] = None
+    planes: Annotated[bool, Option()] = False
+    wafer_index: Annotated[int | None, Option(metavar="N")] = None
+    cycles: Annotated[str | None, Option(metavar="FROM-TO")] = None
+
+    @property
+    def out(self) -> Path:
+        """File or folder to write. By default, the name of the trace with the suffix of the format."""
+        stem = self.trace.name.removesuffix(".partial").removesuffix(".h5") or "trace"
+        return Path(f"{stem}{SUFFIXES[self.to]}" if self.output is None else self.output)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the maps or tables to export; empty for all."""
+        return () if self.what is None else tuple(name.strip() for name in self.what.split(","))

@@ -1,4 +1,4 @@
-"""OLMo Hybrid: OLMo 2 with linear attention in most layers, whose norms precede their blocks."""
+"""OLMo 2, OLMo 3, OLMoE and OLMo Hybrid: a norm of all query heads and of all key heads."""
 
 from __future__ import annotations
 
@@ -9,12 +9,74 @@ from typing import Final
 from wse.models.attention_traits import LinearAttention
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, Heads, read_decoder, read_heads, require_class
-from wse.models.configs.layer_kinds import FULL
+from wse.models.configs.expert_config import read_experts, with_mixture
+from wse.models.configs.layer_kinds import FULL, layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.configs.linear_config import LINEAR, hybrid_kinds, read_linear_attention
-from wse.models.configs.rope_config import disables_rope, read_rope
+from wse.models.configs.rope_config import disables_rope, read_rope, read_ropes
 from wse.models.family import Family, FileSlice
 from wse.models.spec import Layer, ModelSpec
+from wse.models.tensors.expert_tensors import expert_tensors
 from wse.models.tensors.tensor_names import NAMES, LayerTensor, canonical_tensors
+
+
+def read_olmo2(config: ConfigReader) -> ModelSpec:
+    """Read the specification of an OLMo 2 model from its config.json.
+
+    Norms are only after blocks.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "Olmo2ForCausalLM")
+    spec = read_decoder(config, read_heads(config), bias_key="attention_bias")
+    return replace(spec, head_norm="rms_all", pre_norms=False, post_norms=True)
+
+
+OLMO2: Final = Family(model_types=("olmo2",), read=read_olmo2, tensors=canonical_tensors)
+
+
+def read_olmo3(config: ConfigReader) -> ModelSpec:
+    """Read the specification of an OLMo 3 model from its config.json.
+
+    OLMo 3 is OLMo 2 with sliding windows in most layers, whose rotary frequencies are not scaled.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "Olmo3ForCausalLM")
+    heads = read_heads(config)
+    rope, window_rope = read_ropes(config, heads.size, base=500_000.0, window_base=500_000.0, window_key=None)
+    kinds = pattern_kinds(config, layer_count(config), unstated_interval=4)
+    spec = read_decoder(
+        config,
+        heads,
+        rope=rope,
+        layers=windowed_layers(config, kinds, read_window(config, unstated_window=4096)),
+        bias_key="attention_bias",
+    )
+    return replace(spec, window_rope=window_rope, head_norm="rms_all", pre_norms=False, post_norms=True)
+
+
+OLMO3: Final = Family(model_types=("olmo3",), read=read_olmo3, tensors=canonical_tensors)
+
+
+def read_olmoe(config: ConfigReader) -> ModelSpec:
+    """Read the specification of an OLMoE model from its config.json.
+
+    Every layer has a mixture of experts.
+
+    Raises:
+        BadModel: A setting is missing, invalid or not supported.
+    """
+    require_class(config, "OlmoeForCausalLM")
+    spec = read_decoder(config, read_heads(config), bias_key="attention_bias")
+    config.require("clip_qkv", (), "clipped queries, keys and values are not supported; supported: null")
+    normalised = config.flag("norm_topk_prob", default=False)
+    experts = replace(read_experts(config, "intermediate_size"), normalised=normalised)
+    return replace(with_mixture(spec, experts), head_norm="rms_all")
+
+
+OLMOE: Final = Family(model_types=("olmoe",), read=read_olmoe, tensors=expert_tensors)
 
 LINEAR_NORM_EPS: Final = 1e-5
 """Epsilon of the norm after linear attention, which no config specifies."""
@@ -28,6 +90,8 @@ PUBLISHED_NORMS: Final = {
 
 def read_olmo_hybrid(config: ConfigReader) -> ModelSpec:
     """Read the specification of an OLMo Hybrid model from its config.json.
+
+    OLMo Hybrid is OLMo 2 with linear attention in most layers, whose norms precede their blocks.
 
     Raises:
         BadModel: A setting is missing, invalid or not supported.
@@ -113,7 +177,7 @@ NAMES_OF_LAYER: Final = {
 }
 """Names of the tensors of a layer that are stored separately."""
 
-FAMILY: Final = Family(
+OLMO_HYBRID: Final = Family(
     model_types=("olmo_hybrid",),
     read=read_olmo_hybrid,
     tensors=partial(canonical_tensors, names=NAMES_OF_LAYER, rules=(_published_norm, _convolution)),
