@@ -65,6 +65,14 @@ def test_simulations_on_wafers_agree_with_estimates(options: dict[str, Any]) -> 
         assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
 
 
+def test_simulation_of_a_prompt_that_does_not_divide_among_the_rows_agrees_with_an_estimate() -> None:
+    """The estimate reads 100 tokens on 11 rows in one chunk. The simulation must not read them in two."""
+    options = {"mesh": "11x11", "wafers": 1, "mapping": "region", "prompt_len": 100, "new_tokens": 100, "users": 1}
+    serving = wse.estimate("story", **options).serving
+    latencies = simulated(serving, {"model": "story", **options, "objective": "latency"}).all
+    assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.07)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",

@@ -70,15 +70,15 @@ def wafer_costs(placeable: Placeable, compilation: Compilation) -> StagedCosts:
 def _choice(compilation: Compilation) -> Choice:
     """Return the compiler's choices, such as the layout, with a chunk size that suits all prompts.
 
-    The chunk size is rounded down to a multiple of the number of PE rows of a stage, so that all PE
-    rows process the same number of tokens. The compiler may have chosen another size, because its
-    prompt fits in one chunk. With thin GEMMs, whose tokens are not distributed across PE rows, the
-    chunk size is kept.
+    The chunk size is rounded up to a multiple of the number of PE rows of a stage, so that all PE
+    rows process the same number of tokens. The compiler may have chosen a smaller size, because its
+    prompt fits in one chunk; a PE row then stores no more tokens than before. With thin GEMMs,
+    whose tokens are not distributed across PE rows, the chunk size is kept.
     """
     choice, rows = compilation.choice, max(stage.rect.rows for stage in compilation.program.stages)
     if choice.prefill == THIN_GEMM:
         return choice
-    return replace(choice, prefill_chunk=max(rows, choice.prefill_chunk // rows * rows))
+    return replace(choice, prefill_chunk=ceil_div(choice.prefill_chunk, rows) * rows)
 
 
 def _chunk_grid(placeable: Placeable, compilation: Compilation) -> ChunkGrid:
