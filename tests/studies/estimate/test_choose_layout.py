@@ -284,5 +284,8 @@ def test_capacity_is_simulated_for_layouts_that_may_have_a_higher_one() -> None:
     assert choose_layout_by_capacity(prepared_estimate, rising) is tried[-1]
     assert len({layout.compilation.options.batch for layout in tried}) > 1
     tried.clear()
+    falling = choose_layout_by_capacity(prepared_estimate, lambda layout: tried.append(layout) or 1e-9 / len(tried))
+    assert falling is tried[0]
+    tried.clear()
     first = choose_layout_by_capacity(prepared_estimate, lambda layout: tried.append(layout) or math.inf)
     assert tried == [first]

@@ -396,3 +396,9 @@ def test_capacity_of_layouts_is_simulated_if_lengths_differ(
     monkeypatch.setattr(layouts, "choose_layout_by_capacity", choose)
     result = wse.serve_sim(**STORY | {"length_cv": length_cv, "requests": 10_000})
     assert capacities == ([result.load.capacity_requests_per_s] if is_simulated else [])
+
+
+@pytest.mark.parametrize("changes", [{"burst": 4}, {"users": 2, "replicas": 3, "think_time": 1.0}])
+def test_option_without_an_effect_or_without_users_for_each_replica_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        wse.serve_sim(**STORY | changes)

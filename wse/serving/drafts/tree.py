@@ -213,10 +213,10 @@ def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
 def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
     """Return the acceptance probability of each choice at a position, most likely choice first.
 
-    A choice is one of the alternative tokens that a draft proposes at the position. If all earlier
-    choices have failed, a choice is accepted with the same probability as in the measurement. But
-    its probability is at most that of the choice before it, because a draft proposes the most likely
-    tokens first.
+    A choice is one of the alternative tokens that a draft proposes at the position. The probability
+    that a choice is accepted after all earlier ones have failed is that of the measurement. If its
+    probability without this condition is higher than that of the choice before it, it is reduced to
+    the latter, because a draft proposes the most likely tokens first.
 
     Args:
         first: Acceptance probability of the most likely choice at this position.

@@ -57,8 +57,9 @@ def simulate_replicas(
         make_machine: Function that creates each machine.
         on_done: Function that is called periodically with the number of requests that have left.
         least_loaded: Whether a request goes to the machine with the fewest requests in flight.
-            Otherwise, and in a closed loop, requests go to the machines round-robin; if machines
-            differ in their number of users, in proportion to their speed.
+            Otherwise, and in a closed loop, requests go to the machines round-robin. If machines of
+            a closed loop differ in their number of users, they get requests in proportion to their
+            speed.
 
     Returns:
         The times of all requests.
@@ -66,12 +67,12 @@ def simulate_replicas(
     if least_loaded and workload.in_flight is None:
         machines = _least_loaded(workload, replicas, make_machine, on_done)
     else:
-        machines = _round_robin(workload, replicas, make_machine, on_done)
+        machines = _with_fixed_shares(workload, replicas, make_machine, on_done)
     outcomes = [(machine.record.order, machine.outcome()) for machine in machines if machine.record.order]
     return _combined_outcome(outcomes, replicas)
 
 
-def _round_robin(
+def _with_fixed_shares(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone
 ) -> list[ContinuousMachine]:
     """Simulate machines that serve requests round-robin, and return the machines.
@@ -109,7 +110,8 @@ def _shares_by_speed(workload: Workload, replicas: int, make_machine: MakeMachin
     per request is measured in a simulation of one machine of each kind.
 
     Args:
-        workload: The requests. The first of each user go to the machines round-robin.
+        workload: The requests. The first request of each user goes to the machines round-robin. Each
+            later one goes to the machine that is expected to finish its requests first.
         replicas: Number of machines. It does not divide the number of users.
         make_machine: Function that creates each machine.
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from wse.errors import BadInput, UnknownName
 from wse.serving.simulation.arrivals import ARRIVALS, BURSTS
+from wse.studies.estimate.prepare import check_replicas
 from wse.studies.options.option import check_counts, get_option
 from wse.studies.serve_sim.options import (
     BATCHING,
@@ -88,8 +89,7 @@ def _check_needs(request: ServeRequest) -> None:
     has_own = prefilling.prefill == OWN
     for option, needs, is_there in (
         ("--batch-wait", "--batching static", is_static),
-        ("--burst", f"--arrivals {BURSTS}", request.arrivals == BURSTS),
-        ("--dispatch", "--replicas", request.base.replicas != 1),
+        ("--burst", f"--arrivals {BURSTS}", str(request.arrivals) == BURSTS),
         ("--prefill-wafers", "--prefill own", has_own),
         ("--prefill-mesh", "--prefill own", has_own),
         ("--prefill-gpus", "--prefill own", has_own),
@@ -175,11 +175,13 @@ def _check_replicas(request: ServeRequest) -> None:
     """Check the option ``--replicas``, the number of identical machines that share the requests.
 
     Raises:
-        BadInput: Replicas are requested with static batches. Or the number is ``auto``, and neither
-            a rate nor a number of users determines it.
+        BadInput: There are fewer users than replicas, or replicas are requested with static batches.
+            Or the number is ``auto``, and neither a rate nor a number of users determines it.
     """
     replicas, is_drawn = request.base.replicas, str(request.arrivals) in ARRIVALS
     check_counts(replicas=replicas)
+    if request.base.serving.users is not None:
+        check_replicas(request.base.serving.users, replicas)
     if replicas == 1:
         return
     if request.batches.batching == STATIC:

@@ -232,7 +232,8 @@ def _with_arrival_times(machines: ServiceMachines, capacity: float, replicas: in
     1. With ``--rate``, the specified rate is used.
     2. With ``--users``, it is the rate of a closed loop, in which each user
        sends the next request when the previous answer has ended and the think time is over.
-       Requests with constant arrivals are simulated as such a loop.
+       Requests with constant arrivals are simulated as such a loop. If some replicas have one user
+       more than others, the rates of both kinds are simulated and added.
     3. Otherwise, it is a fraction of the capacity, specified by ``--load`` or by default.
 
     Args:
@@ -256,7 +257,7 @@ def _with_arrival_times(machines: ServiceMachines, capacity: float, replicas: in
     rate_of_users = sum(
         count * closed_loop_requests_per_s(workload, replica_users, rate * replica_users / users, machines.simulator(1))
         for replica_users, count in machines_by_users.items()
-        if replica_users and count
+        if count
     )
     workload = workload.at_rate(rate_of_users)
     return replace(workload, in_flight=users) if request.arrivals == CONSTANT else workload

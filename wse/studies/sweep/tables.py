@@ -139,7 +139,7 @@ def _footer(
         if len(prices) > _MAX_PRICES:
             yield SHORT["cost"].title, f"{len(prices) - _MAX_PRICES} other prices in the columns {', '.join(PRICES)}"
     if any(name.startswith("drafts_") for name in shown_columns):
-        yield "drafts_...", "without drafts where these are not faster; drafts_draft_tokens is 0 there"
+        yield "drafts_...", "if drafts are not faster, values are without drafts, and drafts_draft_tokens is 0"
     errors = dict.fromkeys(row.error for row in rows if row.error)
     for error in list(errors)[:3]:
         yield "no answer", printable(error)

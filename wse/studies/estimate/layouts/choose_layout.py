@@ -140,11 +140,14 @@ def choose_layout_by_capacity(
 ) -> ChosenLayout:
     """Choose and compile the layout that serves the most requests of varying lengths per second.
 
-    Layouts are ranked by their throughput for equal lengths. The best one may have little room: it
-    can store the KV caches of few more requests than are necessary to saturate it. If these are
-    long requests, it is not saturated. Therefore, the best layout for each number of users per pass
-    is simulated, and each layout with more room than all better ones. The search ends at the first
-    layout whose throughput for equal lengths is below the highest simulated one.
+    Layouts are ranked by their throughput for equal lengths. The best one may have room for only a
+    few more requests than saturate it. While long requests fill this room, too few requests are in
+    flight. Therefore, the best layout for each number of users per pass is simulated, and each
+    layout with more room than all better ones, relative to the requests that saturate it.
+
+    The search ends when a layout's throughput for equal lengths is too low. Its capacity is assumed
+    to exceed this throughput at most by the largest factor found so far, for example because prefixes
+    are kept.
 
     Args:
         prepared_estimate: The request. Its goal is throughput or cost for any number of users.
@@ -155,10 +158,11 @@ def choose_layout_by_capacity(
         DoesNotFit: The model does not fit.
     """
     layouts = LayoutRanking(prepared_estimate, compile_with_remedies).layouts_for(prepared_estimate.goal)
-    best, best_capacity, most_room, slots = None, 0.0, 0.0, set[int]()
+    best, best_capacity, best_factor, most_room, slots = None, 0.0, 1.0, 0.0, set[int]()
     for layout in layouts:
         deployment, users = layout.deployment, max(1, saturating_users(layout.deployment))
-        if best is not None and operating_point(deployment, users).requests_per_s <= best_capacity:
+        requests_per_s = operating_point(deployment, users).requests_per_s
+        if best is not None and best_factor * requests_per_s <= best_capacity:
             break
         room = deployment.max_concurrency / users
         if room <= most_room and deployment.slots in slots:
@@ -166,6 +170,7 @@ def choose_layout_by_capacity(
         most_room, slots = max(most_room, room), slots | {deployment.slots}
         chosen_layout = _to_chosen_layout(prepared_estimate, layout, layouts)
         capacity = capacity_of(chosen_layout)
+        best_factor = max(best_factor, capacity / requests_per_s)
         if best is None or capacity > best_capacity:
             best, best_capacity = chosen_layout, capacity
     assert best is not None  # a ranking has at least one layout

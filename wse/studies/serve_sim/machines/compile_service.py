@@ -31,7 +31,8 @@ def compile_service(
         shortest_requests: Requests of which the shortest determines the maximum number of users.
 
     Raises:
-        BadInput: The requested number of concurrent users is too large.
+        BadInput: The requested number of concurrent users is too large, or a memory tier or the
+            KV caches of all users have no room.
         DoesNotFit: The model, or the longest request, does not fit.
     """
     request, placement = prepared_serve.request, prepared_serve.decode
@@ -42,19 +43,20 @@ def compile_service(
     machines_with = partial(_service_machines, prepared_serve, prefill, longest_requests)
     if isinstance(placement, PreparedGpuEstimate):
         return machines_with(shortest_requests, _gpu_machine(prepared_serve, placement))
-    machine, typical = cache(partial(_wafer_machine, prepared_serve)), prepared_serve.typical
+    timed_machine = cache(partial(_wafer_machine, prepared_serve))  # the chosen layout may have been timed already
+    typical = prepared_serve.typical
 
     def capacity_of(layout: ChosenLayout) -> float:
-        """Simulate a layout, and return its requests per second; 0 if the longest request does not fit."""
+        """Simulate a layout, and return its requests per second; 0 if the service cannot run on it."""
         try:
-            machines = machines_with(typical, machine(layout, None))
+            machines = machines_with(typical, timed_machine(layout, None))
         except (BadInput, DoesNotFit):
             return 0.0
         return capacity_requests_per_s(typical, machines.max_users, machines.simulator(1))
 
     simulate = capacity_of if typical.lengths_vary else None
     layout, users = service_layout(placement, _pauses(prepared_serve), simulate)
-    return machines_with(shortest_requests, machine(layout, users))
+    return machines_with(shortest_requests, timed_machine(layout, users))
 
 
 def _service_machines(
@@ -69,7 +71,8 @@ def _service_machines(
     Args:
         prepared_serve: The serving request.
         prefill: The machine that reads prompts; None if the decode machine reads them.
-        longest_requests, shortest_requests: As for `compile_service`.
+        longest_requests: Requests of which the longest must fit in the KV cache by itself.
+        shortest_requests: Requests of which the shortest determines the maximum number of users.
         decode: The decode machine.
     """
     request, acceptance = prepared_serve.request, prepared_serve.decode.acceptance

@@ -46,11 +46,12 @@ def service_layout(
 ) -> tuple[ChosenLayout, int | None]:
     """Choose the layout of wafers for the requests of a service.
 
-    - If users pause, a first layout is chosen for any number of users. With it, the number of users
-      in flight is estimated, for whom the result is chosen. On the result, requests are faster, so
-      that fewer users are in flight than estimated.
-    - If the goal is throughput or cost for any number of users, or if users who pause saturate the
-      first layout, and lengths vary, the capacity of layouts is simulated.
+    1. If users pause, a first layout is chosen for any number of users, and the number of users in
+       flight on it is estimated. If they do not saturate it, a layout for this number is the result.
+       (Its requests are faster, so that fewer users are in flight than estimated.)
+    2. Otherwise, if lengths vary and only throughput counts, the layout with the highest simulated
+       capacity is the result.
+    3. Otherwise, it is the layout for the users and the objective of the request.
 
     Args:
         prepared_estimate: The validated request for wafers.
@@ -66,12 +67,12 @@ def service_layout(
         DoesNotFit: The model does not fit.
         BadInput: No layout has enough room for the users' KV caches.
     """
-    goal = prepared_estimate.goal
-    if pauses is not None:
+    goal, layout = prepared_estimate.goal, None
+    if pauses is not None:  # 1
         layout = choose_layout(prepared_estimate)
         users = pauses.in_flight(timed_deployment(layout.prepared, layout.compilation.program))
         if users is not None:
             return choose_layout(prepared_estimate, goal=replace(goal, users=users)), users
-    if capacity_of is not None and goal.only_throughput:
+    if capacity_of is not None and goal.only_throughput:  # 2
         return choose_layout_by_capacity(prepared_estimate, capacity_of), None
-    return choose_layout(prepared_estimate), None
+    return layout or choose_layout(prepared_estimate), None  # 3

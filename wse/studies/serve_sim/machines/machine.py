@@ -82,8 +82,8 @@ class ServingMachine:
             filled.
         power_w: Total power of all wafers or GPUs. None if unknown.
         usd_per_hour: Total price of all wafers or GPUs. None if unknown.
-        uncertainty: Function that computes what is uncertain about the times of the deployment;
-            None for GPUs.
+        uncertainty: Function that computes what is uncertain about the times of the deployment,
+            which takes time; None for GPUs.
         replicas: Number of replicas chosen for the requested users; None if it was not chosen.
     """
 
