@@ -214,9 +214,9 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
     """Return the acceptance probability of each choice at a position, most likely choice first.
 
     A choice is one of the alternative tokens that a draft proposes at the position. The probability
-    that a choice is accepted after all earlier ones have failed is that of the measurement. If its
-    probability without this condition is higher than that of the choice before it, it is reduced to
-    the latter, because a draft proposes the most likely tokens first.
+    that a choice is accepted, given that all earlier ones have failed, is taken from the measurement.
+    The returned probabilities are without this condition. Each is at most that of the choice before
+    it, because a draft proposes the most likely tokens first; a higher value is reduced.
 
     Args:
         first: Acceptance probability of the most likely choice at this position.

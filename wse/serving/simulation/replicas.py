@@ -57,9 +57,9 @@ def simulate_replicas(
         make_machine: Function that creates each machine.
         on_done: Function that is called periodically with the number of requests that have left.
         least_loaded: Whether a request goes to the machine with the fewest requests in flight.
-            Otherwise, and in a closed loop, requests go to the machines round-robin. If machines of
-            a closed loop differ in their number of users, they get requests in proportion to their
-            speed.
+            Otherwise, requests go to the machines round-robin. It has no effect in a closed loop:
+            requests go round-robin if all machines have the same number of users, and otherwise
+            each machine gets requests in proportion to its speed.
 
     Returns:
         The times of all requests.
@@ -97,7 +97,7 @@ def _with_fixed_shares(
 
 
 def _own_workload(workload: Workload, index: int, replicas: int) -> Workload:
-    """Return the workload with the requests in flight of one machine if it is a closed loop."""
+    """Return the workload of one machine. In a closed loop, only its own users have requests in flight."""
     if workload.in_flight is None:
         return workload
     return replace(workload, in_flight=len(range(index, workload.in_flight, replicas)))
@@ -106,13 +106,14 @@ def _own_workload(workload: Workload, index: int, replicas: int) -> Workload:
 def _shares_by_speed(workload: Workload, replicas: int, make_machine: MakeMachine) -> list[list[int]]:
     """Divide the requests of a closed loop so that all machines finish at about the same time.
 
-    Some machines have one user more than the others, and serve more requests per second. The time
-    per request is measured in a simulation of one machine of each kind.
+    Some machines have one user more than the others, and thus serve more requests per second. To
+    measure the time per request, one machine of each kind is simulated first. The first request of
+    each user goes to the machines round-robin. Each later request goes to the machine that is
+    expected to finish its earlier requests first.
 
     Args:
-        workload: The requests. The first request of each user goes to the machines round-robin. Each
-            later one goes to the machine that is expected to finish its requests first.
-        replicas: Number of machines. It does not divide the number of users.
+        workload: The requests.
+        replicas: Number of machines. The number of users is not a multiple of it.
         make_machine: Function that creates each machine.
 
     Returns:

@@ -140,19 +140,23 @@ def choose_layout_by_capacity(
 ) -> ChosenLayout:
     """Choose and compile the layout that serves the most requests of varying lengths per second.
 
-    Layouts are ranked by their throughput for equal lengths. The best one may have room for only a
-    few more requests than saturate it. While long requests fill this room, too few requests are in
-    flight. Therefore, the best layout for each number of users per pass is simulated, and each
-    layout with more room than all better ones, relative to the requests that saturate it.
+    Layouts are tried in the order of their throughput for equal lengths, highest first. The first one
+    may have room for hardly more requests than saturate it. While long requests occupy this room,
+    too few requests fit to saturate the layout. Therefore, two kinds of layouts are simulated:
 
-    The search ends when a layout's throughput for equal lengths is too low. Its capacity is assumed
-    to exceed this throughput at most by the largest factor found so far, for example because prefixes
-    are kept.
+    - the first layout for each number of users per pass
+    - each layout with more relative room than all before it. Relative room is the number of requests
+      that fit, divided by the number that saturates the layout.
+
+    The simulated capacity may exceed the throughput for equal lengths, for example if prefixes are
+    kept. The largest ratio of the two so far (at least 1) is assumed to be the largest of all. The
+    search ends at the first layout whose throughput times this ratio does not exceed the highest
+    simulated capacity.
 
     Args:
         prepared_estimate: The request. Its goal is throughput or cost for any number of users.
-        capacity_of: Function that simulates a layout, and returns the requests per second that it
-            serves.
+        capacity_of: Function that simulates a layout and returns its capacity in requests per
+            second.
 
     Raises:
         DoesNotFit: The model does not fit.

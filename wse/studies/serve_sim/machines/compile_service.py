@@ -27,12 +27,12 @@ def compile_service(
 
     Args:
         prepared_serve: The validated serving request.
-        longest_requests: Requests of which the longest must fit in the KV cache by itself.
-        shortest_requests: Requests of which the shortest determines the maximum number of users.
+        longest_requests: Requests. The KV cache must have room for the longest one alone.
+        shortest_requests: Requests. The shortest one determines the maximum number of users.
 
     Raises:
-        BadInput: The requested number of concurrent users is too large, or a memory tier or the
-            KV caches of all users have no room.
+        BadInput: The requested number of concurrent users is too large, a memory tier has no room,
+            or the KV caches of all users do not fit.
         DoesNotFit: The model, or the longest request, does not fit.
     """
     request, placement = prepared_serve.request, prepared_serve.decode
@@ -43,11 +43,11 @@ def compile_service(
     machines_with = partial(_service_machines, prepared_serve, prefill, longest_requests)
     if isinstance(placement, PreparedGpuEstimate):
         return machines_with(shortest_requests, _gpu_machine(prepared_serve, placement))
-    timed_machine = cache(partial(_wafer_machine, prepared_serve))  # the chosen layout may have been timed already
+    timed_machine = cache(partial(_wafer_machine, prepared_serve))  # `capacity_of` times the chosen layout, too
     typical = prepared_serve.typical
 
     def capacity_of(layout: ChosenLayout) -> float:
-        """Simulate a layout, and return its requests per second; 0 if the service cannot run on it."""
+        """Return the simulated capacity of a layout in requests per second, or 0 if the service does not fit on it."""
         try:
             machines = machines_with(typical, timed_machine(layout, None))
         except (BadInput, DoesNotFit):
@@ -71,8 +71,8 @@ def _service_machines(
     Args:
         prepared_serve: The serving request.
         prefill: The machine that reads prompts; None if the decode machine reads them.
-        longest_requests: Requests of which the longest must fit in the KV cache by itself.
-        shortest_requests: Requests of which the shortest determines the maximum number of users.
+        longest_requests: Requests. The KV cache must have room for the longest one alone.
+        shortest_requests: Requests. The shortest one determines the maximum number of users.
         decode: The decode machine.
     """
     request, acceptance = prepared_serve.request, prepared_serve.decode.acceptance

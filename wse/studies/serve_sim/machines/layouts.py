@@ -46,18 +46,19 @@ def service_layout(
 ) -> tuple[ChosenLayout, int | None]:
     """Choose the layout of wafers for the requests of a service.
 
-    1. If users pause, a first layout is chosen for any number of users, and the number of users in
-       flight on it is estimated. If they do not saturate it, a layout for this number is the result.
-       (Its requests are faster, so that fewer users are in flight than estimated.)
-    2. Otherwise, if lengths vary and only throughput counts, the layout with the highest simulated
-       capacity is the result.
-    3. Otherwise, it is the layout for the users and the objective of the request.
+    1. If users pause, choose a first layout for any number of users, and estimate how many users are
+       in flight on it. If these do not saturate it, return the layout that is chosen for their
+       number. (Requests are faster on it than on the first one, so fewer users are in flight than
+       estimated.)
+    2. Otherwise, if lengths vary and only throughput counts (`Goal.only_throughput`), return the
+       layout with the highest simulated capacity.
+    3. Otherwise, return the layout that suits the requested number of users and objective.
 
     Args:
         prepared_estimate: The validated request for wafers.
         pauses: Users who pause between requests; None if users do not pause.
-        capacity_of: Function that simulates a layout, and returns the requests per second that it
-            serves. None if all requests have the same lengths.
+        capacity_of: Function that simulates a layout and returns its capacity in requests per
+            second. None if all requests have the same lengths.
 
     Returns:
         The layout, and the number of users in flight for whom it was chosen. This number is None if
