@@ -1,9 +1,9 @@
 """Streams without relays: each carries the words of one PE to another PE.
 
 - Edge stream: all PEs of a line send words to the edge of the mesh, or receive words from there, on
-  one colour. The PE closest to the edge sends first, and its router then passes on the words of the
-  PEs behind it, as in a star reduce. In the opposite direction, the words for the farthest PE come
-  first.
+  one colour. The PE closest to the edge sends first. Its router then forwards the words of the PEs that
+  are farther away, as in a star reduce. In the opposite direction, the words for the farthest PE
+  are sent first.
 - Cache shift: the last rows of a region concurrently send their oldest KV-cache entry one row up.
   Two colours alternate by row parity. Source: He et al., WaferLLM, OSDI 2025, section on the KV
   cache.
@@ -12,9 +12,9 @@
   PE.
 - Translation: PEs of one rectangle send pieces of their words to the PEs of another rectangle.
   Streams travel along their row first, then along the column, all on one colour. On each link, the
-  stream with the nearest source leaves first and ends farthest. A PE sends its own words first, and
-  then its router passes on the words of the PEs behind it. A receiver lets the words for PEs beyond
-  it pass before it takes its own.
+  stream with the nearest source leaves first and ends farthest. A PE sends its own words first. Its router
+  then forwards the words of PEs that are farther from the destination. A receiver forwards the words
+  for PEs farther from the source before it receives its own.
 """
 
 from __future__ import annotations

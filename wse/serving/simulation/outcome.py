@@ -128,8 +128,8 @@ class Recorder:
         self.order = list(range(len(workload)) if requests is None else requests)
         self.arrivals: list[float] = workload.arrival_s.tolist()
         first_s = [self.arrivals[request] for request in self.order[:2]]
-        are_equal = all((lengths == lengths[:1]).all() for lengths in (workload.prompt_tokens, workload.new_tokens))
-        self._first_spacing_s = first_s[1] - first_s[0] if len(first_s) == 2 and keeps_distance and are_equal else 0.0
+        is_spaced = len(first_s) == 2 and keeps_distance and not workload.lengths_vary
+        self._first_spacing_s = first_s[1] - first_s[0] if is_spaced else 0.0
         self._phase = 0.0  # fraction of a pass after which the next request of a closed loop arrives
         self.scheduled_count = len(self.order)
         if workload.in_flight is not None:

@@ -75,10 +75,10 @@ def simulate_replicas(
 def _with_fixed_shares(
     workload: Workload, replicas: int, make_machine: MakeMachine, on_done: OnDone
 ) -> list[ContinuousMachine]:
-    """Simulate machines that serve requests round-robin, and return the machines.
+    """Simulate machines one after another, each with a known part of the requests; return the machines.
 
     Machine r serves the requests whose index modulo ``replicas`` is r. In a closed loop in which
-    some machines have more users than others, requests are divided by `_shares_by_speed`.
+    some machines have more users than others, `_shares_by_speed` divides the requests.
     """
     total, machines = len(workload), list[ContinuousMachine]()
     shares: Sequence[Sequence[int]] = [range(index, total, replicas) for index in range(replicas)]

@@ -90,7 +90,7 @@ class Workload:
 
     @property
     def lengths_vary(self) -> bool:
-        """Whether requests differ in the number of prompt tokens or of output tokens."""
+        """True if requests differ in the number of prompt tokens or of output tokens."""
         return bool(np.ptp(self.prompt_tokens) or np.ptp(self.new_tokens))
 
     def all_at_once(self, requests: int) -> Workload:

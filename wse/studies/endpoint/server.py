@@ -22,6 +22,12 @@ from wse.studies.serve_sim.machines.compile_service import compile_service
 from wse.studies.serve_sim.options import LEAST_LOADED
 from wse.studies.serve_sim.prepare import prepare_serve
 
+MAX_PORT: Final = 65_535
+MAX_ROUNDS_PER_S: Final = 4_000
+"""Maximum number of rounds (one token per user) that are simulated per second of real time."""
+GRACE_S: Final = 1
+"""Seconds that open connections get to end when the endpoint is stopped."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedEndpoint:
@@ -76,13 +82,6 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
 def _own_drafts(drafts: Drafts | None, replica: int) -> Drafts | None:
     """Return the drafts of one replica, whose random numbers differ from those of all others."""
     return None if drafts is None else replace(drafts, seed=drafts.seed + (replica << 64))
-
-
-MAX_PORT: Final = 65_535
-MAX_ROUNDS_PER_S: Final = 4_000
-"""Maximum number of rounds (one token per user) that are simulated per second of real time."""
-GRACE_S: Final = 1
-"""Seconds that open connections get to end when the endpoint is stopped."""
 
 
 class Endpoint:

@@ -179,8 +179,9 @@ def _check_replicas(request: ServeRequest) -> None:
             Or the number is ``auto``, and neither a rate nor a number of users determines it.
     """
     replicas, is_drawn = request.base.replicas, str(request.arrivals) in ARRIVALS
-    check_counts(replicas=replicas)
-    if request.base.serving.users is not None:
+    if request.base.serving.users is None:
+        check_counts(replicas=replicas)
+    else:
         check_replicas(request.base.serving.users, replicas)
     if replicas == 1:
         return

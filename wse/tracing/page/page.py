@@ -81,12 +81,12 @@ def _gap(rows: object) -> list[Report]:
     Each item has the keys ``cause``, ``cycles`` and ``reason``. Malformed rows are skipped. The
     items are in the order of the report.
     """
-    found = []
+    causes = []
     for row in rows if isinstance(rows, list) else ():
         cause, cycles = _mapping(row).get("cause"), _number(_mapping(row).get("cycles"))
         if cause in CAUSES and cycles is not None:
-            found.append({"cause": cause, "cycles": cycles, "reason": _text(_mapping(row).get("reason")) or ""})
-    return found[: len(CAUSES)]
+            causes.append({"cause": cause, "cycles": cycles, "reason": _text(_mapping(row).get("reason")) or ""})
+    return causes[: len(CAUSES)]
 
 
 def _at(report: object, path: str) -> object:
@@ -124,7 +124,7 @@ def _grade(value: object) -> Report | None:
     """Return an evidence grade (a letter) for the page, or None if ``value`` does not contain one.
 
     The grade says how well a number is known. If the report states them, the source of the number
-    and the least certain constant on which it depends are included.
+    is included, and the constant with the lowest grade on which the number depends.
     """
     letter = _mapping(value).get("grade")
     if not isinstance(letter, str) or len(letter) != 1:

@@ -1,6 +1,6 @@
-"""What the text of a measurement says about how it was made.
+"""Conditions of a measurement, read from its text.
 
-This is the machine, the software profile, the collective and its algorithm, and the cycles that the
+These are the machine, the software profile, the collective and its algorithm, and the cycles that the
 measured time includes. There is one constant for each kind of timed window, never one for a single
 row. The text of a row determines its window.
 """
