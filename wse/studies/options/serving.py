@@ -33,16 +33,18 @@ Objective = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """Options for the lengths of a request in tokens: its prompt and its answer.
+    """Options for the requests of users: the lengths of prompt and answer, and the pause between them.
 
     Attributes:
-        workload_name: Typical service, which sets the lengths of requests; for serve-sim also their
-            spread, shared prefixes and the users' pauses. Other options override it. Sources:
-            wse/data/workloads.toml.
+        workload_name: Typical service, which sets the lengths of requests and, with --users, the
+            pause between them; for serve-sim also the spread of lengths and shared prefixes. Other
+            options override it. Sources: wse/data/workloads.toml.
         prompt_len: Tokens of each user's prompt, such as 4k (4,096). Default: that of --workload,
             or 1,024, or fewer if the model supports only fewer.
         new_tokens: Tokens generated for each user, such as 1k (1,024). Default: that of --workload,
             or 1,024, or fewer if the model supports only fewer.
+        think_time: With --users, pause from the end of an answer to the user's next request.
+            Default: that of --workload, or 0.
     """
 
     PANEL: ClassVar[Panel] = "Prompt"
@@ -53,6 +55,7 @@ class WorkloadOptions:
     ] = None
     prompt_len: Annotated[int | None, Option(unit=TOKEN)] = None
     new_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
+    think_time: Annotated[float | None, Option(unit="s")] = None
 
     @property
     def named_workload(self) -> NamedWorkload | None:
@@ -85,6 +88,21 @@ class WorkloadOptions:
             new_tokens=workload.new_tokens if self.new_tokens is None else self.new_tokens,
         )
 
+    def think_s(self, users: int | None) -> float:
+        """Return the pause in seconds from the end of an answer to the next request of the same user.
+
+        Args:
+            users: Number of users; None if it is not requested. The pause is then 0.
+
+        Raises:
+            UnknownName: There is no workload with the requested name.
+        """
+        if users is None:
+            return 0.0
+        if self.think_time is not None:
+            return self.think_time
+        return 0.0 if self.named_workload is None else self.named_workload.think_s
+
     def lengths(self, limit: int) -> tuple[int, int]:
         """Return the prompt-token and generated-token counts, with defaults filled in.
 
@@ -110,9 +128,9 @@ class ServingOptions:
     Attributes:
         batch: Users whose tokens go through the stages in one pass. Default: 1; with --users or
             --objective, the number that serves them best.
-        users: Concurrent users, each with one request in progress; in serve-sim, they may pause
-            between requests. Default: the users of one pass (--batch); with --objective throughput
-            or cost, the smallest number that reaches the highest throughput.
+        users: Concurrent users. Each sends the next request when an answer and the pause after it
+            (--think-time) have ended. Default: the users of one pass (--batch); with --objective
+            throughput or cost, the smallest number that reaches the highest throughput.
         routing: How tokens select experts: over all experts as evenly as possible (even), or at
             random with a popularity that falls as rank to the power of -S (zipf:S), or as recorded
             in a trace of `wse run` or a CSV file with the columns token,layer,experts.
