@@ -74,9 +74,9 @@ def test_simulation_uses_lengths_spread_prefix_and_pauses() -> None:
     assert result.requests.prompt_tokens == pytest.approx(2_944, rel=0.03)
     assert result.requests.new_tokens == pytest.approx(283, rel=0.05)
     assert result.requests.think_s == 40
-    # Each of 8 users sends a request every 40 s plus the time of an answer.
+    # Each of 8 users sends a request every 40 s on average plus the time of an answer.
     answer_s = result.served.all.ttft.mean + result.served.all.tpot.mean * (result.requests.new_tokens - 1)
-    assert result.requests.rate_per_s == pytest.approx(8 / (40 + answer_s), rel=0.02)
+    assert result.requests.rate_per_s == pytest.approx(8 / (40 + answer_s), rel=0.1)
     prefix_tokens = round(0.31 * 2_944) // 16 * 16
     assert result.served.prefix_cache.saved_tokens == pytest.approx(400 * prefix_tokens, rel=0.01)
     unshared = wse.serve_sim(**ON_GPUS, workload="rag", users=8, prefix_cache=True, prefix_tokens=0, requests=100)

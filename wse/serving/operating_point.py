@@ -31,7 +31,7 @@ class RequestShape:
         new_tokens: Number of generated tokens, at least 1.
         prefix_tokens: Tokens at the start of the prompt that are already in the KV cache, fewer
             than ``prompt_tokens``.
-        think_s: Seconds from the end of an answer to the next request of the same user.
+        think_s: Mean seconds from the end of an answer to the next request of the same user.
     """
 
     prompt_tokens: int

@@ -155,9 +155,9 @@ NUMBERS: Final = [
 def test_times_need_a_unit_and_other_numbers_accept_a_prefix(field: RequestField) -> None:
     if is_time(field.option.unit):
         assert field.option.metavar.startswith("TIME")
-        for argument in ("500", "0"):
-            with pytest.raises(BadInput, match=rf"{field.flag} '{argument}': give a unit, such as (200ms|5us) or "):
-                field.value(argument)
+        assert field.value("0") in (0.0, (0.0,))
+        with pytest.raises(BadInput, match=rf"{field.flag} '500': give a unit, such as (200ms|5us) or "):
+            field.value("500")
     elif field.option.unit == "":
         assert field.value("1.5k") == 1_500.0
         with pytest.raises(BadInput, match=rf"{field.flag} '1ms': give a number, such as 0.8 or 10k$"):

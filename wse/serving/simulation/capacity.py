@@ -62,12 +62,15 @@ def closed_loop_requests_per_s(
 ) -> float:
     """Return how many requests per second a machine serves with a constant number of users.
 
-    The first requests arrive at equal intervals. If requests end faster than expected, these
-    intervals limit the rate, and the simulation is repeated with shorter intervals.
+    If users pause, the rate follows from the mean time of the later half of the requests, by the
+    interactive response time law (`wse.serving.operating_point.users_with_in_flight`).
+
+    Otherwise, the first requests arrive at equal intervals. If requests end faster than expected,
+    these intervals limit the rate, and the simulation is repeated with shorter intervals.
 
     Args:
         workload: Requests; only their lengths and the think time matter.
-        users: Number of users. Each sends the next request after an answer and the think time.
+        users: Number of users. Each sends the next request after an answer and a pause.
         expected_per_s: Estimate of the result.
         serve: Function that simulates a workload.
     """
@@ -77,13 +80,15 @@ def closed_loop_requests_per_s(
     requests = workload.all_at_once(request_count)
     arrival_s = np.arange(len(requests), dtype=np.float64)
     spaced = replace(requests, arrival_s=arrival_s, in_flight=users, think_s=workload.think_s)
+    if workload.think_s:
+        outcome = serve(spaced)
+        request_s = (outcome.end_s - outcome.workload.arrival_s)[request_count // 2 :].mean()
+        return users / (float(request_s) + workload.think_s)
     while True:
         guess_per_s = GUESS_FACTOR * expected_per_s
         ends = np.sort(serve(spaced.at_rate(guess_per_s)).end_s)
         last = max(1, len(ends) - 1 - users)  # after this one, fewer requests are in flight
         half = last // 2
-        if workload.think_s:  # users who pause come in groups, so count whole rounds of all users
-            half = last - max(1, half // users) * users
         rate_per_s = (last - half) / float(ends[last] - ends[half])
         if rate_per_s < 0.75 * guess_per_s:
             return rate_per_s

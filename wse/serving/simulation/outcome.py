@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -93,19 +94,20 @@ class Recorder:
     The clock advances from event to event and counts the requests in the system.
 
     In a closed loop, the number of users is constant: only some requests arrive at first, and each
-    later request arrives when the reader of another request has received the last token, and has
-    paused for the think time. Unless requests may start together (``keeps_distance``), two measures
-    keep them from synchronising:
+    later request arrives when the reader of another request has received the last token and has
+    paused. Unless requests may start together (``keeps_distance``), two measures keep them from
+    synchronising:
 
-    - If all requests have the same lengths, those that end together do not start together.
+    - If all requests have the same lengths and users do not pause, those that end together do not
+      start together.
     - If passes have a common start, later requests arrive at evenly distributed times within a pass
       instead of at its end.
 
     Attributes:
         order: Indices of the requests of this machine, in arrival order.
-        arrivals: Time of arrival of each request; infinity if it is not known yet.
+        times: Known arrival times, in order. There may be fewer than requests in a closed loop.
+        arrivals: Time of arrival of each request that has arrived.
         now: Current time.
-        scheduled_count: Number of requests whose arrival times are known.
         arrived, left: Numbers of requests that have arrived and that have left.
         start_s, first_s, end_s, left_s: Times of each request, as in `SimulationOutcome`.
         cached_tokens: Number of tokens of each prompt that were in the KV cache at its admission.
@@ -127,16 +129,16 @@ class Recorder:
         self._workload = workload
         self.order = list(range(len(workload)) if requests is None else requests)
         self.arrivals: list[float] = workload.arrival_s.tolist()
-        first_s = [self.arrivals[request] for request in self.order[:2]]
-        is_spaced = len(first_s) == 2 and keeps_distance and not workload.lengths_vary
-        self._first_spacing_s = first_s[1] - first_s[0] if is_spaced else 0.0
+        self.times = [self.arrivals[request] for request in self.order[: workload.in_flight]]
+        is_spaced = len(self.times) > 1 and keeps_distance and not workload.lengths_vary and not workload.think_s
+        self._first_spacing_s = self.times[1] - self.times[0] if is_spaced else 0.0
         self._phase = 0.0  # fraction of a pass after which the next request of a closed loop arrives
-        self.scheduled_count = len(self.order)
+        self._pauses_s: list[float] = []
         if workload.in_flight is not None:
-            self.scheduled_count = min(len(self.order), workload.in_flight)
-            for request in self.order[self.scheduled_count :]:
-                self.arrivals[request] = math.inf
-        self.now: float = first_s[0] if first_s else self.arrivals[0]
+            first_pauses_s, self._pauses_s = workload.pauses_s().tolist()
+            if workload.think_s:
+                self.times = sorted(first_pauses_s[request] for request in self.order[: workload.in_flight])
+        self.now: float = self.times[0] if self.times else self.arrivals[0]
         self.arrived = self.left = 0
         self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self.kv_token_s = self._in_system_s = 0.0
         self.start_s, self.first_s, self.end_s, self.left_s = ([0.0] * len(self.arrivals) for _ in range(4))
@@ -147,6 +149,11 @@ class Recorder:
     def next_request(self) -> int | None:
         """Index of the request that arrives next; None if all known requests have arrived."""
         return self.order[self.arrived] if self.arrived < len(self.order) else None
+
+    @property
+    def next_arrival_s(self) -> float:
+        """Time at which the next request arrives; infinity if it is not known."""
+        return self.times[self.arrived] if self.arrived < len(self.times) else math.inf
 
     @property
     def is_done(self) -> bool:
@@ -168,14 +175,15 @@ class Recorder:
     def add(self, request: int) -> None:
         """Add a request, which must arrive after all requests added so far."""
         self.order.append(request)
-        self.scheduled_count += 1
+        self.times.append(self.arrivals[request])
 
     def advance(self, time: float) -> list[int]:
         """Advance the clock and return the requests that arrive up to the new time."""
         arrived_before, order = self.arrived, self.order
         request_seconds = (arrived_before - self.left) * (time - self.now)
-        while self.arrived < len(order) and self.arrivals[order[self.arrived]] <= time:
-            request_seconds += time - self.arrivals[order[self.arrived]]
+        while (arrival_s := self.next_arrival_s) <= time:
+            self.arrivals[order[self.arrived]] = arrival_s
+            request_seconds += time - arrival_s
             self.arrived += 1
         self._in_system_s += request_seconds
         self.now = time
@@ -216,7 +224,8 @@ class Recorder:
     def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:
         """Record that a request has left the machine.
 
-        In a closed loop (a constant number of requests in flight), another request then arrives.
+        In a closed loop (a constant number of users), another request arrives after a pause. If too
+        few requests remain for all users, they are the ones that arrive first.
 
         Args:
             request: Index of the request.
@@ -229,13 +238,13 @@ class Recorder:
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s
         self.left += 1
-        if self.scheduled_count < len(self.order):
+        if self._pauses_s and self.arrived < len(self.order):
             min_spacing_s = (PASS_SPACING if pass_s else PIPELINE_SPACING) * self._first_spacing_s
-            earliest_s = self.arrivals[self.order[self.scheduled_count - 1]] + min_spacing_s
+            pause_s = self._pauses_s[request]
             self._phase = (self._phase + GOLDEN_RATIO) % 1.0
-            arrival_s = self.end_s[request] + self._workload.think_s + self._phase * pass_s
-            self.arrivals[self.order[self.scheduled_count]] = max(arrival_s, earliest_s)
-            self.scheduled_count += 1
+            arrival_s = self.end_s[request] + pause_s + self._phase * pass_s
+            insort(self.times, arrival_s if pause_s else max(arrival_s, self.times[-1] + min_spacing_s))
+            del self.times[len(self.order) :]
 
     def check_little(self) -> None:
         """Check that all requests have left, and that Little's law holds for them.

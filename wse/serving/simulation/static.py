@@ -72,8 +72,8 @@ def simulate_static(
     times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}
     first = 0
     while first < len(prompts):
-        batch_end = _seated(first, record.scheduled_count, needs, costs.kv_capacity_tokens, policy.batch_slots)  # 1
-        start = max(record.now, min(record.arrivals[batch_end - 1], record.arrivals[first] + policy.longest_wait_s))
+        batch_end = _seated(first, len(record.times), needs, costs.kv_capacity_tokens, policy.batch_slots)  # 1
+        start = max(record.now, min(record.times[batch_end - 1], record.times[first] + policy.longest_wait_s))
         record.advance(start)
         batch = range(first, min(batch_end, record.arrived))
         parts = [PromptPart(prompts[request], 0) for request in batch]  # 2

@@ -20,7 +20,7 @@ from wse.serving.simulation.prefixes import PrefixTree
 
 FAST, NORMAL = 0, 1
 """Service tiers, in order of precedence."""
-_ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS = range(6)
+_ARRIVALS, _PROMPTS, _ANSWERS, _TIERS, _PREFIXES, DRAFTS, _PAUSES = range(7)
 """Indices of the random-number streams."""
 PREFIX_STEPS: Final = 32
 """Number of different lengths up to that of a mean prefix, if prefixes have different lengths."""
@@ -37,10 +37,14 @@ class Workload:
         prefix: Last block of the prefix with which a prompt starts, as an index into
             ``prefix_tree``, or NO_PREFIX, int64 [requests]. A prefix is shorter than its prompt.
         prefix_tree: Blocks of the prefixes of all prompts.
-        in_flight: Number of requests in flight in a closed loop. The first ``in_flight`` requests
-            arrive at ``arrival_s``, and each later one ``think_s`` after another ends. None if all
-            requests arrive at ``arrival_s``.
-        think_s: In a closed loop, seconds from the end of an answer to the user's next request.
+        in_flight: Number of users in a closed loop. Their first requests arrive at ``arrival_s`` or,
+            if users pause, after a pause. Each later request arrives after another has ended and its
+            user has paused. None if all requests arrive at ``arrival_s``.
+        think_s: Mean seconds for which a user of a closed loop pauses between an answer and the next
+            request. Pauses are distributed exponentially, as in the benchmark TPC-W (specification
+            1.8, 2002, clause 5.3.1.1). With equal pauses, users who once waited for each other would
+            come in groups for ever.
+        seed: Seed of the pauses.
     """
 
     arrival_s: F64
@@ -51,10 +55,19 @@ class Workload:
     prefix_tree: PrefixTree
     in_flight: int | None = None
     think_s: float = 0.0
+    seed: int = 0
 
     def __len__(self) -> int:
         """Return the number of requests."""
         return len(self.arrival_s)
+
+    def pauses_s(self) -> F64:
+        """Draw the pauses of users in a closed loop in seconds, float64 [2, requests].
+
+        The first row has the pause before the first request of each user, the second row the pause
+        after each request.
+        """
+        return random_stream(self.seed, _PAUSES).exponential(self.think_s, (2, len(self)))
 
     @staticmethod
     def concatenated(parts: Sequence[Workload]) -> Workload:
@@ -181,6 +194,7 @@ def draw_workload(options: WorkloadOptions) -> Workload:
         tier=tiers,
         prefix=prefix,
         prefix_tree=prefix_tree,
+        seed=options.seed,
     )
 
 

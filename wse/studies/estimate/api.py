@@ -126,8 +126,8 @@ def estimate(
             1,024, or fewer if the model supports only fewer.
         new_tokens: Tokens generated for each user, such as 1k (1,024). Default: that of workload,
             or 1,024, or fewer if the model supports only fewer.
-        think_time: With users, pause from the end of an answer to the user's next request. Default:
-            that of workload, or 0. A number is in s; a string has a unit.
+        think_time: With users, mean pause from the end of an answer to the user's next request.
+            Default: that of workload, or 0. A number is in s; a string has a unit.
         batch: Users whose tokens go through the stages in one pass. Default: 1; with users or
             objective, the number that serves them best.
         users: Concurrent users. Each sends the next request when an answer and the pause after it

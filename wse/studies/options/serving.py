@@ -43,7 +43,7 @@ class WorkloadOptions:
             or 1,024, or fewer if the model supports only fewer.
         new_tokens: Tokens generated for each user, such as 1k (1,024). Default: that of --workload,
             or 1,024, or fewer if the model supports only fewer.
-        think_time: With --users, pause from the end of an answer to the user's next request.
+        think_time: With --users, mean pause from the end of an answer to the user's next request.
             Default: that of --workload, or 0.
     """
 
@@ -89,7 +89,7 @@ class WorkloadOptions:
         )
 
     def think_s(self, users: int | None) -> float:
-        """Return the pause in seconds from the end of an answer to the next request of the same user.
+        """Return the mean pause in seconds from the end of an answer to the next request of the same user.
 
         Args:
             users: Number of users; None if it is not requested. The pause is then 0.

@@ -37,13 +37,13 @@ def definitions(think_s: float | None = None) -> list[tuple[str, str]]:
     """Return the operating-point columns with their meanings, as lines below a table.
 
     Args:
-        think_s: Seconds from the end of an answer to the next request of the same user; None if
+        think_s: Mean seconds from the end of an answer to the next request of the same user; None if
             there is no pause.
     """
     if think_s is None:
         return [("users", "concurrent requests; when one ends, the next one starts without a pause"), *DEFINITIONS]
     return [
-        ("users", f"people, each of whom sends a request {seconds(think_s)} after the previous answer ends"),
+        ("users", f"people, each of whom sends a request {seconds(think_s)} on average after the previous answer ends"),
         ("in flight", "mean number of requests that wait or are being answered; the other users pause (--think-time)"),
         *DEFINITIONS,
     ]
@@ -104,7 +104,7 @@ class ServingResult(OperatingPointResult):
     prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
     new_tokens: Annotated[int, Doc("output tokens of each request")]
     think_s: Annotated[
-        float | None, Doc("pause from the end of an answer to the user's next request; absent if none", "s")
+        float | None, Doc("mean pause from the end of an answer to the user's next request; absent if none", "s")
     ] = None
     users_per_pass: Annotated[int | None, Doc("users of a pass through the stages of wafers; absent for GPUs")] = None
     max_users: Annotated[

@@ -53,7 +53,9 @@ class RequestsResult(Result):
     new_tokens: Annotated[float, Doc("mean tokens per answer")]
     rate_of_users: Annotated[int | None, Doc("users whose requests have this rate; with `--users` alone")] = None
     in_flight: Annotated[int | None, Doc("users who each send the next request when an answer ends")] = None
-    think_s: Annotated[float | None, Doc("time from an answer to the user's next request; absent if none", "s")] = None
+    think_s: Annotated[
+        float | None, Doc("mean pause from an answer to the user's next request; absent if none", "s")
+    ] = None
     trace_format: Annotated[str | None, Doc("format of the trace, if the requests come from one")] = None
     too_long: Annotated[
         int | None, Doc("requests of the trace that were left out because they exceed the context; absent if none")
@@ -240,7 +242,7 @@ class ServeResult(Result):
             users = plural(self.requests.in_flight, "user")
             sends = "sends" if self.requests.in_flight == 1 else "send"
             think_s = self.requests.think_s
-            pause = "when" if think_s is None else f"{seconds(think_s)} after"
+            pause = "when" if think_s is None else f"{seconds(think_s)} on average after"
             come = f"{users} {sends} {three_figures(rate)} requests/s, each {pause} the previous answer ends."
         elif not load.stable:
             come = (

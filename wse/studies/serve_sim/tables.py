@@ -243,7 +243,7 @@ def _tier_text(tier: KvTierResult) -> str:
 def _arrivals_text(requests: RequestsResult) -> str:
     """Describe how requests arrive: by which random process, or from how many users."""
     if requests.in_flight is not None:
-        pause = "when" if requests.think_s is None else f"{seconds(requests.think_s)} after"
+        pause = "when" if requests.think_s is None else f"{seconds(requests.think_s)} on average after"
         return f"of {plural(requests.in_flight, 'user')}, each sending a request {pause} the previous answer ends"
     if requests.rate_of_users is not None:
         return f"{requests.arrivals} at the rate of {plural(requests.rate_of_users, 'user')} who wait for each answer"

@@ -235,7 +235,7 @@ class ContinuousMachine:
             time = min(time, self.prefill.free_s)
         next_request = self.record.next_request
         if next_request is not None and self.admission.may_admit_arrival(next_request):
-            time = min(time, self.record.arrivals[next_request])
+            time = min(time, self.record.next_arrival_s)
         return min(time, self.horizon_s)
 
     # Rounds

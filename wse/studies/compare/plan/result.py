@@ -136,7 +136,7 @@ class PlanResult(Result):
     targets: Annotated[Mapping[str, float], Doc("the requested limits, `ttft_s` and `tpot_s`", "s")]
     users: Annotated[int | None, Doc("requested number of concurrent users")] = None
     think_s: Annotated[
-        float | None, Doc("pause from the end of an answer to the user's next request; absent if none", "s")
+        float | None, Doc("mean pause from the end of an answer to the user's next request; absent if none", "s")
     ] = None
     economics: Annotated[Mapping[str, AssumptionResult], Doc("price and power of a chip of each machine")]
     tried: Annotated[int, Doc("number of machines that were tried, for all lengths")]
