@@ -27,50 +27,24 @@ R = TypeVar("R", bound="Result")
 
 OF_TRACES: Final = frozenset(("model", "economics", "price", "csv", "png", "html", "markdown", "json"))
 """Options that apply to a comparison of traces. All others apply to models only."""
-
-
-Models = Annotated[
-    list[str],
-    Option(
-        doc="A model as for wse run, or two files that wse run wrote.",
-        metavar="MODEL|TRACE TRACE",
-        known_values=known_names.models,
-        positional=True,
-        repeats=True,
-    ),
-]
-Question = Annotated[
-    str | None,
-    Option(
-        doc="Report the verdict on a question: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming.",
-        panel="Output",
-        metavar="NAME",
-        known_values=("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"),
-    ),
-]
-Html = Annotated[str | None, Option(doc="Write one page with tables and plot.", panel="Output", metavar="FILE")]
+QUESTIONS: Final = ("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming")
 
 
 def compare(
     invocation: typer.Context,
-    model: Models,
+    model: Annotated[
+        list[str],
+        Option(positional=True, repeats=True, metavar="MODEL|TRACE TRACE", known_values=known_names.models),
+    ],
     request: CompareRequest,
-    question: Question = None,
-    csv: Annotated[str | None, Option(doc="Write the rows as CSV too.", panel="Output", metavar="FILE")] = None,
-    png: Annotated[str | None, Option(doc="Write a plot of the rows.", panel="Output", metavar="FILE")] = None,
-    html: Html = None,
+    question: Annotated[str | None, Option(panel="Output", metavar="NAME", known_values=QUESTIONS)] = None,
+    csv: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
+    png: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
+    html: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
     engine: EngineName = LOCAL,
     ray_address: RayAddress = None,
-    detail: Annotated[  # noqa: FBT002
-        bool,
-        Option(
-            doc="List all candidates with their traffic, even impossible ones; without --mapping, of all mappings.",
-            panel="Output",
-        ),
-    ] = False,
-    markdown: Annotated[  # noqa: FBT002
-        bool, Option(doc="Print tables as Markdown.", panel="Output")
-    ] = False,
+    detail: Annotated[bool, Option(panel="Output")] = False,  # noqa: FBT002
+    markdown: Annotated[bool, Option(panel="Output")] = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Compare wafers, mappings and GPUs for a model, or two runs.
@@ -86,6 +60,17 @@ def compare(
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --question sram-or-streaming
       wse compare story --mesh 24x24 --lengths 64/64,16/128 --ttft 1ms --tpot 50us --top 3 --markdown
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --gpu h100 --gpus 1 --stack vllm
+
+    Args:
+        model: A model as for wse run, or two files that wse run wrote.
+        question: Report the verdict on a question: one-wafer-or-many, pipeline-or-tensor or
+            sram-or-streaming.
+        csv: Write the rows as CSV too.
+        png: Write a plot of the rows.
+        html: Write one page with tables and plot.
+        detail: List all candidates with their traffic, even impossible ones; without --mapping, of
+            all mappings.
+        markdown: Print tables as Markdown.
     """
     from wse.compiler.strategies import strategies
     from wse.reports.progress import COMPARING, progress_on

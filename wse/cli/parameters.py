@@ -1,8 +1,9 @@
 """Command parameters for typer, derived from the options of the commands.
 
 A command is a function. Its parameter ``request: RunRequest`` stands for all options of that class.
-A parameter ``Annotated[TYPE, Option(...)]`` is an option by itself. ``with_options`` creates a
-function for typer that has each option as a parameter. It builds the request and calls the command.
+A parameter ``Annotated[TYPE, Option(...)]`` is an option by itself. Its help text is the description
+under ``Args:`` in the docstring of the command, unless the `Option` has one. ``with_options`` creates
+a function for typer that has each option as a parameter. It builds the request and calls the command.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import typer
 from wse.cache.store import without_cache
 from wse.hardware.quantity import is_time
 from wse.option import Option
-from wse.studies.options.option import RequestField, make_request, options_of, request_field
+from wse.studies.options.option import RequestField, make_request, options_of, request_field, section_docs
 
 REQUEST: Final = "request"
 
@@ -45,10 +46,13 @@ def with_options(command: Command, *, searches: bool = False) -> Command:
     hints = get_type_hints(command, include_extras=True)
     request = hints.get(REQUEST)
     request_fields = {} if request is None else options_of(request)
+    help_text, docs = str(command.__doc__).partition("\n    Args:\n")[0], section_docs(command.__doc__, "Args")
     command_fields: dict[str, RequestField] = {}
     signature: list[Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
-        option = request_field(parameter.name, hints[parameter.name], parameter.default)
+        option = request_field(
+            parameter.name, hints[parameter.name], parameter.default, doc=docs.get(parameter.name, "")
+        )
         if parameter.name == REQUEST:
             signature += map(_parameter, request_fields.values())
         elif option is not None:
@@ -75,6 +79,7 @@ def with_options(command: Command, *, searches: bool = False) -> Command:
         with nullcontext() if uses_cache else without_cache():
             command(**arguments)
 
+    call.__doc__ = help_text
     call.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in signature}
     return call

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import re
 from typing import Any, Final
+
+from wse.studies.options.option import section_docs
 
 GENERATED: Final = "<!-- Written by `python -m wse.cli.reference .`. Do not edit. -->"
 
@@ -26,12 +27,8 @@ def argument_docs(docstring: str, section_name: str = "Args") -> dict[str, tuple
         values, such as ``ROWSxCOLS``, or "" if none is given. The second text is its description,
         on one line.
     """
-    pattern = rf"^{section_name}:\n(.*?)(?=^\S|\Z)"
-    section = re.search(pattern, inspect.cleandoc(docstring), re.MULTILINE | re.DOTALL)
-    entries = re.findall(r"^ {4}(\S.*?)(?=^ {4}\S|\Z)", section[1] if section else "", re.MULTILINE | re.DOTALL)
     docs = {}
-    for entry in entries:
-        argument, _, meaning = " ".join(entry.split()).partition(": ")
+    for argument, meaning in section_docs(docstring, section_name).items():
         name, _, form = argument.partition(" ")
         docs[name] = form.strip("()"), meaning
     return docs

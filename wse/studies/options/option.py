@@ -30,8 +30,8 @@ from wse.option import Option, Panel
 
 R = TypeVar("R")
 
-_ATTRIBUTE: Final = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
-"""Name and description of an attribute in a docstring."""
+_ENTRY: Final = re.compile(r"^ {4}(\w(?:[^:\n]|:(?! ))*): (.*(?:\n {8}.*)*)", re.MULTILINE)
+"""Name and description of an argument or attribute in a docstring."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +203,18 @@ def attribute_docs(kind: type) -> dict[str, str]:
     """
     docs: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        section = inspect.cleandoc(base.__doc__ or "").partition("\nAttributes:\n")[2].partition("\n\n")[0]
-        docs |= {name: " ".join(text.split()) for name, text in _ATTRIBUTE.findall(section)}
+        docs |= section_docs(base.__doc__, "Attributes")
     return docs
+
+
+def section_docs(docstring: str | None, section: str) -> dict[str, str]:
+    """Return the descriptions in a section of a docstring, such as ``Args:``.
+
+    Returns:
+        Texts without line breaks, keyed by the part of an entry before its colon.
+    """
+    text = f"\n{inspect.cleandoc(docstring or '')}".partition(f"\n{section}:\n")[2].partition("\n\n")[0]
+    return {name: " ".join(entry.split()) for name, entry in _ENTRY.findall(text)}
 
 
 def make_request(request: type[R], **values: Any) -> R:
