@@ -78,8 +78,7 @@ def estimate(
         result = cached_estimate(request, on_progress=on_progress)
     opt.write_mapping_file(path, result.system)
     if picture is not None and result.uncertainty is not None:
-        from wse.reports.figure import png_of
-        from wse.reports.output_file import write_output
+        from wse.reports.output_file import png_of, write_output
 
         write_output("--png", picture, png_of(result.uncertainty.plot()))
     opt.print_result(result, json=json, detail=detail)
@@ -93,7 +92,7 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
         changes: Value of --what-if, the changed numbers.
         png: Value of --png, or None.
     """
-    from wse.reports.output_file import picture_path, write_output
+    from wse.reports.output_file import picture_path, png_of, write_output
     from wse.reports.progress import TRYING, progress_on
     from wse.studies.what_if.changes import read_changes
     from wse.studies.what_if.study import check, what_if
@@ -104,7 +103,5 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
     with progress_on(sys.stderr, TRYING) as on_progress:
         result = what_if(request, changes_to_try, on_progress)
     if path is not None:
-        from wse.reports.figure import png_of
-
         write_output("--png", path, png_of(result.plot()))
     return result
