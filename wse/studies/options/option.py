@@ -58,8 +58,6 @@ class RequestField:
         type: Type of values other than None, such as ``int``; the first type of a union.
         default: Default value.
         option: Description of the option.
-        groups: Names of the fields that lead from the request to the option, outermost first. Each
-            of these fields contains a group of options. Empty for a field of the request itself.
     """
 
     name: str
@@ -67,7 +65,6 @@ class RequestField:
     type: Any
     default: Any
     option: Option
-    groups: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -183,12 +180,7 @@ def options_of(request: type) -> dict[str, RequestField]:
         hint = hints[field.name]
         nested = next((o for o in get_args(hint)[1:] if isinstance(o, OptionsOf)), None)
         if nested is not None:
-            group_options = options_of(get_args(hint)[0])
-            options |= {
-                n: replace(f, groups=(field.name, *f.groups))
-                for n, f in group_options.items()
-                if n not in nested.without
-            }
+            options |= {n: f for n, f in options_of(get_args(hint)[0]).items() if n not in nested.without}
         else:
             described = request_field(field.name, hint, field.default, panel, docs.get(field.name, ""))
             options |= {} if described is None else {field.name: described}

@@ -49,9 +49,9 @@ def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
     check_policy(request.tracing.trace_policy)
     profile, checkpoint = _profile_path(request), _checkpoint_path(request)
     prepared_run = prepare(request, to_run=True)
-    prepared_draft = prepare_draft(prepared_run)
+    draft_run = prepare_draft(prepared_run)
     program = compile_program(prepared_run)
-    draft = None if prepared_draft is None else (prepared_draft, compile_program(prepared_draft.run))
+    draft = None if draft_run is None else (draft_run, compile_program(draft_run))
     record = request.tracing.record
     ops = () if record is None else recorded_ops(record, program, traced=path is not None)
     pes = _watched_pes(request, program, traced=path is not None)

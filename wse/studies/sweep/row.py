@@ -10,6 +10,7 @@ import pydantic
 
 from wse.errors import WseBug, WseError
 from wse.reports.result import Result
+from wse.reports.rows_csv import flat_items
 from wse.studies.estimate.cached import cached_estimate
 from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.gpus.study import estimate_on_gpus
@@ -113,17 +114,8 @@ def flat(report: Mapping[str, Any]) -> Row:
     {'model_bytes': 2, 'decode_cycles_by_hops': 1.5}
     """
     row: Row = {}
-    for name, cell in _cells(report, ""):
+    for name, cell in ((column(key), cell) for key, cell in flat_items(report) if not isinstance(cell, list)):
         if name in row:
             raise WseBug(f"two keys of a report are both column {name}")
         row[name] = cell
     return row
-
-
-def _cells(report: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Cell]]:
-    for key, value in report.items():
-        name = prefix + column(str(key))
-        if isinstance(value, Mapping):
-            yield from _cells(value, f"{name}_")
-        elif isinstance(value, bool | int | float | str | None):
-            yield name, value
