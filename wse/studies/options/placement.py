@@ -78,60 +78,25 @@ Values = tuple[tuple[str, float], ...]
 
 DEFAULT_SOFTWARE: Final = "production"
 
-WaferName = Annotated[
-    str | Path,
-    Option(
-        doc="A name of `wse wafers`, or a TOML file.",
-        panel="Wafer and mapping",
-        metavar="NAME|FILE",
-        known_values=known_names.wafers,
-    ),
-]
-SoftwareName = Annotated[
-    str | Path,
-    Option(
-        doc="Software profile, which sets the costs of software: tuned, academic, ..., or a TOML file.",
-        panel="Wafer and mapping",
-        metavar="NAME|FILE",
-        known_values=known_names.software,
-    ),
-]
-LinkName = Annotated[
-    str | Path,
-    Option(
-        doc="Link between wafers: vendor (that of the wafer's file), sdk-host (through the host streams of the "
-        "SDK), or a TOML file with wafer_link_bytes_per_s and wafer_link_latency_s.",
-        panel="Wafer and mapping",
-        metavar="NAME|FILE",
-        known_values=known_names.links,
-    ),
-]
-MachineSettings = Annotated[
-    tuple[str, ...],
-    Option(
-        doc="Replace a number of the wafer or software profile, or multiply it by a factor, such as "
-        "wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.",
-        panel="Wafer and mapping",
-        metavar="wafer.KEY=VALUE|xFACTOR",
-        flag="--set",
-        repeats=True,
-        read=str.strip,
-        known_values=known_names.machine_numbers,
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOptions:
-    """Options for the wafer on which a model is placed, its software costs, and its dead PEs.
+    """Options for a wafer, its software costs, and its dead PEs.
+
+    When a request is prepared, ``settings`` are converted to ``wafer_values`` and
+    ``software_values``, and the numbers of ``link`` are added to ``wafer_values``, unless these
+    already contain others.
 
     Attributes:
+        wafer: A name of `wse wafers`, or a TOML file.
+        software: Software profile, which sets the costs of software: tuned, academic, ..., or a
+            TOML file.
         wafer_values: (name, number) pairs that override numbers of ``wafer``.
         software_values: (name, number) pairs that override numbers of ``software``.
-        link: Link between wafers. When a request is prepared, its numbers are added to
-            ``wafer_values``, unless these already contain others.
-        settings: Values of ``--set``. When a request is prepared, they are converted to
-            ``wafer_values`` and ``software_values``.
+        link: Link between wafers: vendor (that of the wafer's file), sdk-host (through the host
+            streams of the SDK), or a TOML file with wafer_link_bytes_per_s and wafer_link_latency_s.
+        settings: Replace a number of the wafer or software profile, or multiply it by a factor,
+            such as wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.
         mesh: Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for `run`, the
             smallest square on which the model fits, or the mesh of the listed regions.
         defects: Dead PEs and links: a CSV file that lists them, or the probability that a PE is
@@ -141,11 +106,20 @@ class MachineOptions:
 
     PANEL: ClassVar[Panel] = "Wafer and mapping"
 
-    wafer: WaferName = DEFAULT_WAFER
+    wafer: Annotated[str | Path, Option(metavar="NAME|FILE", known_values=known_names.wafers)] = DEFAULT_WAFER
     mesh: Annotated[str | None, Option(metavar="ROWSxCOLS")] = None
-    software: SoftwareName = DEFAULT_SOFTWARE
-    link: LinkName = VENDOR_LINK
-    settings: MachineSettings = ()
+    software: Annotated[str | Path, Option(metavar="NAME|FILE", known_values=known_names.software)] = DEFAULT_SOFTWARE
+    link: Annotated[str | Path, Option(metavar="NAME|FILE", known_values=known_names.links)] = VENDOR_LINK
+    settings: Annotated[
+        tuple[str, ...],
+        Option(
+            metavar="wafer.KEY=VALUE|xFACTOR",
+            flag="--set",
+            repeats=True,
+            read=str.strip,
+            known_values=known_names.machine_numbers,
+        ),
+    ] = ()
     wafer_values: Values = ()
     software_values: Values = ()
     defects: Annotated[str | Path | None, Option(metavar="FILE|RATE")] = None
