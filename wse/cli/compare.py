@@ -15,7 +15,7 @@ from wse.errors import BadInput
 from wse.option import Option
 from wse.studies.compare.request import CompareRequest
 from wse.studies.options import known_names
-from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice, check_engine
 
 if TYPE_CHECKING:
     from wse.reports.result import Result
@@ -41,8 +41,7 @@ def compare(
     csv: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
     png: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
     html: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
-    engine: EngineName = LOCAL,
-    ray_address: RayAddress = None,
+    engine: EngineChoice = THIS_MACHINE,
     detail: Annotated[bool, Option(panel="Output")] = False,  # noqa: FBT002
     markdown: Annotated[bool, Option(panel="Output")] = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
@@ -82,8 +81,7 @@ def compare(
     from wse.studies.compare.tables import verdict_table
     from wse.tracing.query.two_traces.compare import is_trace
 
-    choice = EngineChoice(engine, ray_address)
-    check_engine(choice)
+    check_engine(engine)
     files = check_files(model, csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):
         traces = _compare_traces(invocation, model, request.base.costs)
@@ -95,7 +93,7 @@ def compare(
         request = replace(request, candidates=tuple(strategies()))
     check_pictures(files, question, request)
     with progress_on(sys.stderr, COMPARING) as on_progress:
-        result = compare_machines(request, question, on_progress, engine=choice)
+        result = compare_machines(request, question, on_progress, engine=engine)
     write_files(result, files)
     tables = result.tables(detail=detail)
     if isinstance(result, CompareResult):

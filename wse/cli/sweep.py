@@ -9,7 +9,7 @@ from typing import Annotated
 from wse.cli import options as opt
 from wse.option import Option
 from wse.studies.options import known_names
-from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice, check_engine
 
 Columns = Annotated[
     str | None,
@@ -28,8 +28,7 @@ def sweep(
     sets: Annotated[list[str] | None, Option(flag="--set", repeats=True, metavar="FIELD=A,B,...")] = None,
     output: Annotated[str, Option(short="-o", metavar="FILE.csv|FILE.parquet")] = "wse-sweep.csv",
     jobs: Annotated[int | None, Option(panel="Machines")] = None,
-    engine: EngineName = LOCAL,
-    ray_address: RayAddress = None,
+    engine: EngineChoice = THIS_MACHINE,
     restart: Annotated[bool, Option()] = False,  # noqa: FBT002
     columns: Columns = None,
     sort: Annotated[str | None, Option(panel="Output", metavar="NAME", known_values=known_names.sweep_columns)] = None,
@@ -77,8 +76,7 @@ def sweep(
     from wse.studies.sweep.study import sweep as study
     from wse.studies.sweep.study import sweep_progress
 
-    choice = EngineChoice(engine, ray_address)
-    check_engine(choice)
+    check_engine(engine)
     view = sweep_view(columns, sort, top)
     picture = sweep_picture(png, x)
     grid = read_grid(source, sets or [])
@@ -87,7 +85,7 @@ def sweep(
             grid,
             Path(output),
             jobs=jobs,
-            engine=choice,
+            engine=engine,
             restart=restart,
             every_column=every_column,
             view=view,

@@ -118,7 +118,7 @@ def engine_pool(engine: EngineChoice, jobs: int | None) -> Iterator[Pool]:
             indicates which.
     """
     check_engine(engine)
-    if engine.name != RAY:
+    if engine.engine != RAY:
         yield Pool(processes=process_count(jobs), outputs=outputs)
         return
     from wse.studies.workers.ray_cluster import (
