@@ -1,6 +1,6 @@
 """Tests of operating points and plans against closed forms: replicas, limits, waiting users and streamed weights."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -14,8 +14,8 @@ from wse.bisection import largest_passing
 from wse.program.routing import expected_experts
 from wse.serving.economics import Economics
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
-from wse.serving.operating_point import RequestShape, operating_point
-from wse.serving.plan import plan, saturating_users, users_at_speed, users_in_flight
+from wse.serving.operating_point import RequestShape, operating_point, users_with_in_flight
+from wse.serving.plan import plan, saturating_users, users_at_speed
 from wse.serving.steady_state import SteadyState
 from wse.serving.weight_streaming import StreamingBound, Weights
 
@@ -86,9 +86,9 @@ def test_plan_without_users_chooses_their_number() -> None:
     """One user is fastest. Throughput and cost are best with all users that have room, or that meet the limits."""
     for objective, users in ((LATENCY, 1), (THROUGHPUT, 100), (COST, 100)):
         found = plan(LINE, Goal(objective=objective))
-        assert (found.point.concurrency, found.meets) == (users, True)
+        assert (found.point.users, found.meets) == (users, True)
     limited = plan(LINE, Goal(objective=COST, tpot_s=0.02))
-    assert (limited.point.concurrency, limited.excess) == (10, pytest.approx(1.0))
+    assert (limited.point.users, limited.excess) == (10, pytest.approx(1.0))
 
 
 @given(st.integers(1, 1_000), st.floats(0.5, 20), st.floats(0.012, 0.5))
@@ -96,7 +96,7 @@ def test_replicas_are_the_fewest_that_meet_the_limits(users: int, ttft_s: float,
     goal = Goal(users=users, replicas=None, ttft_s=ttft_s, tpot_s=tpot_s)
     found = plan(LINE, goal)
     assert found.meets
-    assert found.point.concurrency == users
+    assert found.point.users == users
     assert goal.excess(found.point) <= 1
     if found.point.replicas > 1:
         assert goal.excess(operating_point(LINE, users, found.point.replicas - 1)) > 1 or (
@@ -109,10 +109,10 @@ def test_unmet_limits_have_their_excess() -> None:
     assert (one_user.meets, one_user.excess) == (False, pytest.approx(11.0))
     goal = Goal(users=107, replicas=1, ttft_s=0.001, users_may_wait=True)
     all_users = plan(LINE, goal, 107)
-    assert (all_users.meets, all_users.point.concurrency) == (False, 107)
+    assert (all_users.meets, all_users.point.users) == (False, 107)
     assert all_users.excess == goal.excess(operating_point(LINE, 107)) > goal.excess(operating_point(LINE, 1)) > 1
     crowded = plan(LINE, Goal(users=250, replicas=2))
-    assert (crowded.meets, crowded.excess, crowded.point.concurrency) == (False, 1.25, 200)
+    assert (crowded.meets, crowded.excess, crowded.point.users) == (False, 1.25, 200)
     assert plan(LineDeployment(speed=1.0, max_concurrency=0), Goal()) is None
 
 
@@ -135,9 +135,9 @@ def test_users_wait_only_if_another_layout_has_room() -> None:
     """A replica gets more users than have room only if another layout has room for them, up to `max_users`."""
     for max_users, replicas in ((None, 3), (120, 3), (125, 2), (250, 1)):
         auto = plan(LINE, Goal(users=250, replicas=None), max_users)
-        assert (auto.meets, auto.point.replicas, auto.point.concurrency) == (True, replicas, 250)
+        assert (auto.meets, auto.point.replicas, auto.point.users) == (True, replicas, 250)
     crowded = plan(LINE, Goal(users=250), 125)
-    assert (crowded.meets, crowded.excess, crowded.point.concurrency) == (False, 2.0, 125)
+    assert (crowded.meets, crowded.excess, crowded.point.users) == (False, 2.0, 125)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 16, 60])
@@ -175,11 +175,41 @@ def test_batch_for_a_token_rate_is_the_smallest(
         assert streaming.tokens_per_s(batch - 1) < wanted
 
 
-@pytest.mark.parametrize("think_s", [0.0, 0.1, 10.0, 1e4])
-def test_users_in_flight_follow_the_interactive_response_time_law(think_s: float) -> None:
-    users, most = 50, min(50, saturating_users(LINE))
-    in_flight = users_in_flight(LINE, users, think_s)
-    needed = [n + operating_point(LINE, n).requests_per_s * think_s for n in range(1, most + 1)]
-    assert 1 <= in_flight <= most
-    assert all(count <= users for count in needed[: in_flight - 1])
-    assert in_flight == most or needed[in_flight - 1] > users
+def pausing(think_s: float) -> LineDeployment:
+    """Return the deployment of the other tests with users who pause."""
+    return replace(LINE, shape=replace(SHAPE, think_s=think_s))
+
+
+@given(st.integers(1, 2_000), st.sampled_from([0.1, 10.0, 1e4]))
+def test_users_who_pause_follow_the_interactive_response_time_law(users: int, think_s: float) -> None:
+    point = operating_point(pausing(think_s), users)
+    request_s = point.ttft_s + 100 * (point.tpot_s or 0.0)
+    assert point.requests_per_s * (request_s + think_s) == pytest.approx(users)
+    assert point.in_flight == pytest.approx(point.requests_per_s * request_s)
+    in_flight = max(1.0, min(point.in_flight, LINE.max_concurrency))
+    at_constant_concurrency = LINE.steady_state(in_flight)
+    assert point.tpot_s == pytest.approx(at_constant_concurrency.answer_s / 100, rel=1e-3)  # interpolated
+    assert point.saturated == (point.in_flight > LINE.max_concurrency)
+    more = operating_point(pausing(think_s), users + 1)
+    assert more.ttft_s >= point.ttft_s
+    assert more.requests_per_s >= point.requests_per_s * (1 - 1e-12)
+
+
+def test_users_without_a_pause_are_all_in_flight() -> None:
+    assert [operating_point(LINE, users).in_flight for users in (1, 7, 120)] == [1, 7, 120]
+    assert users_with_in_flight(LINE, 40) == 40
+
+
+@given(st.integers(1, 100), st.sampled_from([0.1, 10.0]))
+def test_largest_number_of_users_with_a_number_of_requests_in_flight(in_flight: int, think_s: float) -> None:
+    users = users_with_in_flight(pausing(think_s), in_flight)
+    assert operating_point(pausing(think_s), users).in_flight <= in_flight + 1e-6
+    assert operating_point(pausing(think_s), users + 1).in_flight > in_flight
+
+
+def test_users_who_pause_need_fewer_replicas() -> None:
+    goal = Goal(users=1_000, replicas=None, tpot_s=0.02)  # 10 requests in flight meet the limit
+    found, without_pauses = plan(pausing(10.0), goal), plan(LINE, goal)
+    assert (found.meets, without_pauses.meets, without_pauses.point.replicas) == (True, True, 100)
+    assert goal.excess(operating_point(pausing(10.0), 1_000, found.point.replicas - 1)) > 1
+    assert found.point.replicas < 100

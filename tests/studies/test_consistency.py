@@ -119,6 +119,21 @@ def test_simulations_with_drafts_agree_with_estimates(options: dict[str, Any]) -
 
 
 @pytest.mark.slow
+def test_commands_agree_on_users_who_pause() -> None:
+    users: dict[str, Any] = {"prompt_len": 64, "new_tokens": 64, "users": 30, "think_time": 0.004, "replicas": 1}
+    planned: Any = wse.compare("story", **SMALL | {"wafers": [1]}, **users, gpu=["h100"], gpus=1, jobs=1)
+    rows = {row.kind: row for row in planned.rows}
+    for kind, machine in (("wafer", SMALL), ("gpu", {"gpu": "h100", "gpus": 1})):
+        options = {"model": "story", **machine, **users, "objective": "cost"}
+        serving = wse.estimate(**options).serving
+        assert 1 < serving.in_flight < 30
+        assert rows[kind].in_flight == pytest.approx(serving.in_flight, rel=0.01)
+        assert rows[kind].usd_per_million_tokens == pytest.approx(serving.usd_per_million_tokens, rel=0.01)
+        served = simulated(serving, options)
+        assert served.little.in_system == pytest.approx(serving.in_flight, rel=0.1)
+
+
+@pytest.mark.slow
 def test_scenarios_agree_with_estimates() -> None:
     users, machine = 8, {"wafer": "wse3", **SMALL}
     scenario = {

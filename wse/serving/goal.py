@@ -51,7 +51,8 @@ class Goal:
     """Requirements for choosing a deployment (a model on one machine, in a certain layout).
 
     Attributes:
-        users: Requests in flight on all replicas; None to choose the best number.
+        users: Users of all replicas, including those who pause; None to choose the best number.
+        in_flight: Expected number of requests in flight if users pause; None for one per user.
         replicas: Number of identical machines that share the users; None for the fewest that meet
             the limits.
         ttft_s: Upper limit on the time to first token in seconds; None if unlimited.
@@ -63,11 +64,17 @@ class Goal:
     """
 
     users: int | None = None
+    in_flight: int | None = None
     replicas: int | None = 1
     ttft_s: float | None = None
     tpot_s: float | None = None
     objective: str = LATENCY
     users_may_wait: bool = True
+
+    @property
+    def requests(self) -> int | None:
+        """Number of requests in flight on all replicas; None if no number of users is requested."""
+        return self.users if self.in_flight is None else self.in_flight
 
     @property
     def limits_s(self) -> dict[str, float]:
@@ -80,13 +87,13 @@ class Goal:
         """True if neither a number of users nor a latency limit is requested, and the objective is not latency."""
         return self.users is None and self.objective != LATENCY and not self.limits_s
 
-    def replicas_for(self, users_of_one: int) -> int:
-        """Return the requested number of replicas, or the minimum number that can serve all users.
+    def replicas_for(self, requests_of_one: int) -> int:
+        """Return the requested number of replicas, or the minimum number for all requests in flight.
 
         Args:
-            users_of_one: Maximum number of users of one replica.
+            requests_of_one: Maximum number of requests in flight on one replica.
         """
-        return self.replicas or math.ceil((self.users or 1) / max(1, users_of_one))
+        return self.replicas or math.ceil((self.requests or 1) / max(1, requests_of_one))
 
     def excess(self, point: OperatingPoint) -> float:
         """Return how far an operating point exceeds the latency limits, as a ratio.

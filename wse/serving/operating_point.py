@@ -1,4 +1,4 @@
-"""Operating points: what users get and what a token costs, for a deployment and a concurrency.
+"""Operating points: what users get and what a token costs, for a deployment and a number of users.
 
 All commands take these figures from here. The definitions follow load generators for LLM services
 (AIPerf, vLLM's benchmark). See docs/explanation/operating-point.md.
@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from wse.bisection import largest_passing
 from wse.hardware.number import SourcedNumber
 from wse.serving.cost import system_cost, system_energy
 from wse.serving.economics import Economics
@@ -23,18 +24,20 @@ from wse.serving.steady_state import SteadyState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestShape:
-    """Prompt and answer length that all requests of a workload have in common.
+    """Lengths that all requests of a workload have in common, and the pause between them.
 
     Attributes:
         prompt_tokens: Number of tokens in the prompt.
         new_tokens: Number of generated tokens, at least 1.
         prefix_tokens: Tokens at the start of the prompt that are already in the KV cache, fewer
             than ``prompt_tokens``.
+        think_s: Seconds from the end of an answer to the next request of the same user.
     """
 
     prompt_tokens: int
     new_tokens: int
     prefix_tokens: int = 0
+    think_s: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -51,7 +54,7 @@ class Deployment(Protocol):
 
     @property
     def shape(self) -> RequestShape:
-        """Prompt and answer length of the requests that the deployment serves."""
+        """Lengths of the requests that the deployment serves, and the pause between them."""
 
     @property
     def max_concurrency(self) -> int:
@@ -75,25 +78,29 @@ class Deployment(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """Performance and cost with a number of requests in flight on identical deployments.
+    """Performance and cost with a number of users on identical deployments.
 
-    A deployment is a model on one machine in a certain layout.
+    A deployment is a model on one machine in a certain layout. Each user sends the next request when
+    the previous answer has ended and, if users pause, the pause is over.
 
     Attributes:
-        concurrency: Total number of requests in flight on all replicas, one per user.
-        replicas: Number of identical deployments that share the requests.
-        ttft_s: Mean time to first token on the replica with the most requests, in seconds.
+        users: Total number of users of all replicas, including those who pause.
+        in_flight: Mean number of requests in flight. If users do not pause, it is the number of
+            users.
+        replicas: Number of identical deployments that share the users.
+        ttft_s: Mean time to first token on the replica with the most users, in seconds.
         tpot_s: Time per output token on this replica, in seconds; None for one-token requests.
         tokens_per_s: Output tokens per second, summed over all requests.
         requests_per_s: Requests completed per second on all replicas.
-        saturated: Whether additional requests in flight would only wait.
+        saturated: Whether additional users would only wait.
         usd_per_million_tokens: Cost per million output tokens with its range; None if no price is
             known.
         usd_per_hour: Price of all machines per hour; None if no price is known.
         joules_per_token: Energy per output token with its range; None if no power is known.
     """
 
-    concurrency: int
+    users: int
+    in_flight: float
     replicas: int
     ttft_s: float
     tpot_s: float | None
@@ -118,28 +125,29 @@ class OperatingPoint:
         return (self.tokens_per_s - self.requests_per_s) * (self.tpot_s or 0.0)
 
 
-def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1) -> OperatingPoint:
-    """Return the latency, throughput and cost for a constant number of requests in flight.
+def operating_point(deployment: Deployment, users: int, replicas: int = 1) -> OperatingPoint:
+    """Return the latency, throughput and cost for a number of users.
 
-    Requests are distributed evenly across the replicas. Latencies apply to the replica with the most
-    requests. Requests whose KV caches do not fit wait for their first token.
+    Users are distributed evenly across the replicas. Latencies apply to the replica with the most
+    users. Requests whose KV caches do not fit wait for their first token.
 
     Args:
-        deployment: The deployment of each replica.
-        concurrency: Requests in flight on all replicas, at least 1.
+        deployment: The deployment of each replica. Its requests state how long users pause.
+        users: Users of all replicas, at least 1.
         replicas: Number of identical deployments, at least 1.
     """
-    min_requests, fuller_replicas = divmod(concurrency, replicas)
-    max_requests = min_requests + (fuller_replicas > 0)
-    state = _steady_state(deployment, max_requests)
+    min_users, fuller_replicas = divmod(users, replicas)
+    max_users = min_users + (fuller_replicas > 0)
+    state = _steady_state(deployment, max_users)
     rate = state.requests_per_s * (fuller_replicas or replicas)
-    if fuller_replicas and min_requests:
-        rate += _steady_state(deployment, min_requests).requests_per_s * (replicas - fuller_replicas)
-    new_tokens = deployment.shape.new_tokens
+    if fuller_replicas and min_users:
+        rate += _steady_state(deployment, min_users).requests_per_s * (replicas - fuller_replicas)
+    new_tokens, think_s = deployment.shape.new_tokens, deployment.shape.think_s
     tokens_per_s = new_tokens * rate
     chips, economics = replicas * deployment.chips, deployment.economics
     return OperatingPoint(
-        concurrency=concurrency,
+        users=users,
+        in_flight=users - think_s * rate,
         replicas=replicas,
         ttft_s=state.ttft_s,
         tpot_s=state.answer_s / (new_tokens - 1) if new_tokens > 1 else None,
@@ -152,18 +160,65 @@ def operating_point(deployment: Deployment, concurrency: int, replicas: int = 1)
     )
 
 
-def _steady_state(deployment: Deployment, concurrency: int) -> SteadyState:
+def users_with_in_flight(deployment: Deployment, in_flight: int) -> int:
+    """Return the largest number of users who have at most a given mean number of requests in flight.
+
+    With X requests per second and pauses of Z seconds, users with n requests in flight number
+    n + X Z (interactive response time law: P. J. Denning and J. P. Buzen, The operational analysis
+    of queueing network models, ACM Computing Surveys, 1978).
+
+    Args:
+        deployment: The deployment of one replica. Its requests state how long users pause.
+        in_flight: Number of requests in flight, including those that wait for KV-cache space.
+    """
+    return int(_users(deployment, in_flight)) if in_flight else 0
+
+
+def _users(deployment: Deployment, in_flight: float) -> float:
+    """Return with how many users a replica has a given mean number of requests in flight."""
+    think_s = deployment.shape.think_s
+    if not think_s:
+        return in_flight
+    concurrency = min(in_flight, max(1, deployment.max_concurrency))
+    return in_flight + deployment.steady_state(concurrency).requests_per_s * think_s
+
+
+def _steady_state(deployment: Deployment, users: int) -> SteadyState:
     """Return the mean times and the rate of requests on one replica.
 
-    Requests whose KV caches do not fit wait outside the machine and do not change its rate. By
-    Little's law, ``concurrency`` requests in flight take ``concurrency / rate`` seconds each.
+    The replica serves as many requests at a time as are in flight, or as have room for their KV
+    caches. All others wait outside the machine and do not change its rate. If fewer than one is in
+    flight on average, times are those of a single request. By Little's law, each user takes
+    ``users / rate`` seconds from one request to the next, including the pause.
 
     Args:
         deployment: The deployment of the replica.
-        concurrency: Number of requests in flight, at least 1.
+        users: Number of users, at least 1.
     """
     max_concurrency = max(1, deployment.max_concurrency)
-    if concurrency <= max_concurrency:
-        return deployment.steady_state(concurrency)
-    state = deployment.steady_state(max_concurrency)
-    return replace(state, ttft_s=concurrency / state.requests_per_s - state.answer_s, saturated=True)
+    if _users(deployment, max_concurrency) < users:
+        state = deployment.steady_state(max_concurrency)
+        cycle_s = users / state.requests_per_s
+        return replace(state, ttft_s=cycle_s - deployment.shape.think_s - state.answer_s, saturated=True)
+    if not deployment.shape.think_s:
+        return deployment.steady_state(users)
+    state = deployment.steady_state(_in_flight(deployment, users))
+    request_s = state.ttft_s + state.answer_s
+    return replace(state, requests_per_s=users / (request_s + deployment.shape.think_s))
+
+
+def _in_flight(deployment: Deployment, users: int) -> float:
+    """Return the mean number of requests in flight of users who pause, but at least 1.
+
+    Between whole numbers of requests, the number of users is interpolated linearly.
+
+    Args:
+        deployment: The deployment of one replica, which has room for all requests in flight.
+        users: Number of users, at least 1.
+    """
+    room = min(users, max(1, deployment.max_concurrency))
+    requests = largest_passing(1, room, lambda n: _users(deployment, n) <= users)
+    if requests is None:
+        return 1.0
+    min_users, max_users = _users(deployment, requests), _users(deployment, requests + 1)
+    return requests + (users - min_users) / (max_users - min_users)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from wse.bisection import largest_passing
 from wse.serving.goal import LATENCY, Goal
-from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
+from wse.serving.operating_point import Deployment, OperatingPoint, operating_point, users_with_in_flight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +63,16 @@ def plan(deployment: Deployment, goal: Goal, max_users: int | None = None) -> Pl
     Args:
         deployment: Model on one machine in a certain layout.
         goal: Requirements such as the number of users and latency limits.
-        max_users: Maximum number of users per replica. Users whose KV caches do not fit in this
-            layout wait. By default, all caches must fit.
+        max_users: Maximum number of requests in flight per replica. Requests whose KV caches do not
+            fit in this layout wait. By default, all caches must fit.
     """
     if not deployment.max_concurrency:
         return None
-    max_users = max(max_users or 0, deployment.max_concurrency)
+    max_users = users_with_in_flight(deployment, max(max_users or 0, deployment.max_concurrency))
 
-    def keeps(concurrency: int) -> bool:
-        """Return whether one replica meets the latency limits with ``concurrency`` users."""
-        return goal.excess(operating_point(deployment, concurrency)) <= 1
+    def keeps(users: int) -> bool:
+        """Return whether one replica meets the latency limits with this number of users."""
+        return goal.excess(operating_point(deployment, users)) <= 1
 
     max_users_within_limits = largest_passing(1, max_users + 1, keeps) or 0
     within_limits = bool(max_users_within_limits)
@@ -81,10 +82,10 @@ def plan(deployment: Deployment, goal: Goal, max_users: int | None = None) -> Pl
             users = min(max_users_within_limits, saturating_users(deployment))
         point = operating_point(deployment, users)
         return Plan(point=point, meets=within_limits, excess=goal.excess(point))
-    replicas = goal.replicas_for(max_users_within_limits)
+    replicas = goal.replicas or math.ceil(goal.users / max_users_within_limits)
     if goal.users > replicas * max_users:
         point = operating_point(deployment, replicas * max_users, replicas)
-        return Plan(point=point, meets=False, excess=max(goal.excess(point), goal.users / point.concurrency))
+        return Plan(point=point, meets=False, excess=max(goal.excess(point), goal.users / point.users))
     point = operating_point(deployment, goal.users, replicas)
     return Plan(point=point, meets=goal.excess(point) <= 1, excess=goal.excess(point))
 
@@ -92,32 +93,12 @@ def plan(deployment: Deployment, goal: Goal, max_users: int | None = None) -> Pl
 def saturating_users(deployment: Deployment) -> int:
     """Return the minimum number of users that saturate a deployment.
 
-    If even the maximum number of users that fit does not saturate it, that maximum is returned.
+    If even the maximum number of users whose requests fit does not saturate it, that maximum is
+    returned.
     """
-    unsaturated = largest_passing(
-        1, deployment.max_concurrency + 1, lambda users: not operating_point(deployment, users).saturated
-    )
-    return min((unsaturated or 0) + 1, deployment.max_concurrency)
-
-
-def users_in_flight(deployment: Deployment, users: int, think_s: float) -> int:
-    """Return how many users of a deployment have a request in flight if all users pause between requests.
-
-    The number n is that for which n + X · Z is the number of users, where X is the request rate with
-    n users in flight and Z the pause (interactive response time law: P. J. Denning and J. P. Buzen,
-    The operational analysis of queueing network models, ACM Computing Surveys, 1978). It is rounded
-    up, and at most the number that saturates the deployment.
-
-    Args:
-        deployment: Model on one machine in a certain layout.
-        users: Number of users, including those who pause.
-        think_s: Seconds from the end of an answer to the next request of the same user.
-    """
-    max_in_flight = min(users, saturating_users(deployment))
-    in_flight = largest_passing(
-        1, max_in_flight, lambda n: n + operating_point(deployment, n).requests_per_s * think_s <= users
-    )
-    return (in_flight or 0) + 1
+    max_users = users_with_in_flight(deployment, deployment.max_concurrency)
+    unsaturated = largest_passing(1, max_users + 1, lambda users: not operating_point(deployment, users).saturated)
+    return min((unsaturated or 0) + 1, max_users)
 
 
 def users_at_speed(point_of: Callable[[int], OperatingPoint], max_users: int, tokens_per_s: float) -> int:

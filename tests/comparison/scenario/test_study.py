@@ -67,13 +67,14 @@ def test_prices_of_a_scenario_replace_the_bundled_prices() -> None:
     assert expensive.economics["gpu_usd_per_hour.h100"].grade == "U"
 
 
-TIERS = {"plain_speed": [60, 200], "speed_up": 2.0}
+TIERS = {"plain_speed": [60, 200, 5_000, 6_000], "speed_up": 2.0}
 EIGHT_H200 = {"gpu": "h200", "gpus": 8, "stack": "trtllm"}
 
 
 def test_fast_tier_is_the_largest_that_is_fast_enough() -> None:
     table = scenario(models=[{"model": "llama-3.1-70b", "dtype": "fp8"}], machines=[EIGHT_H200], tiers=TIERS)
-    first, second = answer(table, jobs=1).combinations
+    first, second, *impossible = answer(table, jobs=1).combinations
+    assert [one.prediction for one in impossible] == [None, None]  # both are listed
     assert second.tiers is None or second.tiers.ordinary_users < first.tiers.ordinary_users
     tiers = first.tiers
 

@@ -10,7 +10,7 @@ from wse.errors import BadInput
 from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest
 from wse.studies.compare.targets import check_targets
 from wse.studies.estimate.gpus.check_machine import check_machine
-from wse.studies.estimate.prepare import check_replicas
+from wse.studies.estimate.prepare import check_replicas, check_think_time
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.mapping_file import load_mapping
 from wse.studies.options.option import check_counts, options_of
@@ -47,6 +47,7 @@ def check(request: CompareRequest) -> None:
     check_counts(users=request.base.serving.users)
     if request.replicas is not None:
         check_replicas(request.base.serving.users, request.replicas)
+    check_think_time(request.base.workload, request.base.serving.users)
     _check_plain_speed(request)
     if request.base.workload.workload_name is not None and request.targets.lengths is not None:
         option = f"--workload {request.base.workload.workload_name}"

@@ -96,11 +96,12 @@ def _layout_sentence(result: EstimateResult) -> str:
 def _waiting_sentence(result: EstimateResult) -> str:
     """Return a sentence about users for whom the layout has no room; empty if all have room."""
     serving = result.serving
-    if serving is None or serving.users <= serving.max_users:
+    if serving is None or serving.requests <= serving.max_users:
         return ""
+    requests = f"{serving.users:,} users" if serving.in_flight is None else f"{count(serving.in_flight)} requests"
     sentences = (
-        f"In this layout, the KV caches of only {count(serving.max_users)} of the {serving.users:,} users fit at once. "
-        "The other users wait until there is room, which is included in TTFT."
+        f"In this layout, the KV caches of only {count(serving.max_users)} of the {requests} fit at once. "
+        "The others wait until there is room, which is included in TTFT."
     )
     if result.search is None:
         return sentences
@@ -121,7 +122,7 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         tokens = serving.prompt_tokens + serving.new_tokens
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
         room = f"room for {plural(serving.max_users, 'KV cache')} of {count(tokens)} tokens {place}"
-        room += "; the other users wait" if serving.users > serving.max_users else ""
+        room += "; the others wait" if serving.requests > serving.max_users else ""
         if result.drafts is not None and result.drafts.draft_tokens:
             room += f", or for {result.drafts.max_users:,} with drafts"
         room += f"; {_most_room_text(serving, result)}"

@@ -41,6 +41,7 @@ def estimate(
     workload: str | None = None,
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
+    think_time: float | str | None = None,
     batch: int | str | None = None,
     users: int | str | None = None,
     replicas: int | str | None = 1,
@@ -118,17 +119,20 @@ def estimate(
             dead, such as 1e-4.
         defects_seed: Random seed that selects the dead PEs.
         workload (chat|summarize|rag|coding-agent|voice): Typical service, which sets the lengths of
-            requests; for serve-sim also their spread, shared prefixes and the users' pauses. Other
-            options override it. Sources: wse/data/workloads.toml.
+            requests and, with users, the pause between them; for serve-sim also the spread of
+            lengths and shared prefixes. Other options override it. Sources:
+            wse/data/workloads.toml.
         prompt_len: Tokens of each user's prompt, such as 4k (4,096). Default: that of workload, or
             1,024, or fewer if the model supports only fewer.
         new_tokens: Tokens generated for each user, such as 1k (1,024). Default: that of workload,
             or 1,024, or fewer if the model supports only fewer.
+        think_time: With users, pause from the end of an answer to the user's next request. Default:
+            that of workload, or 0. A number is in s; a string has a unit.
         batch: Users whose tokens go through the stages in one pass. Default: 1; with users or
             objective, the number that serves them best.
-        users: Concurrent users, each with one request in progress; in serve-sim, they may pause
-            between requests. Default: the users of one pass (batch); with objective throughput or
-            cost, the smallest number that reaches the highest throughput.
+        users: Concurrent users. Each sends the next request when an answer and the pause after it
+            (think_time) have ended. Default: the users of one pass (batch); with objective
+            throughput or cost, the smallest number that reaches the highest throughput.
         replicas (N|auto): Number of identical machines that share the users; auto: the fewest that
             have room for them in the roomiest layout.
         objective (latency|throughput|cost): Choose the layout by the latency of a request, the

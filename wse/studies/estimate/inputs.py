@@ -29,6 +29,7 @@ def inputs(prepared_estimate: PreparedEstimate) -> dict[str, str | int | float]:
         "activations": options.activation_type,
         "accumulate": options.accumulate,
         "workload": request.workload.workload_name,
+        "think_time": prepared_estimate.shape.think_s or None,
         "prompt_len": prepared_estimate.prompt_len,
         "new_tokens": prepared_estimate.new_tokens,
         "batch": options.batch,

@@ -13,6 +13,7 @@ from wse.models.spec import ModelSpec
 from wse.serving.economics import Economics, load_economics
 from wse.serving.goal import LATENCY, OBJECTIVES, Goal
 from wse.serving.network import Network, load_network
+from wse.serving.operating_point import RequestShape
 from wse.serving.prices import WAFER, unused_prices_note, wafer_price
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import (
@@ -28,13 +29,15 @@ from wse.studies.options.drafts.draft import PLACES, SAME, check_vocabulary
 from wse.studies.options.listed_regions import check_listed
 from wse.studies.options.option import check_counts
 from wse.studies.options.routing import read_routing
-from wse.studies.options.serving import LENGTH
+from wse.studies.options.serving import LENGTH, WorkloadOptions
 from wse.studies.options.settings import with_settings
 
 MAX_USERS = 4096
 """Maximum number of users per batch."""
 MAX_USERS_OF_REPLICAS = 1_000_000
 """Maximum number of concurrent users over any number of machines."""
+MAX_THINK_S = 86_400.0
+"""Maximum pause of a user between two requests: a day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,13 +81,19 @@ class PreparedEstimate(PreparedPlacement):
         A goal without a number of users is for the users of one pass. With latency limits, layouts
         that are not the fastest may be needed.
         """
-        is_for_one = self.options.batch == 1 and (goal.users or 1) <= (goal.replicas or 1)
+        is_for_one = self.options.batch == 1 and (goal.requests or 1) <= (goal.replicas or 1)
         return is_for_one and goal.objective == LATENCY and not goal.limits_s
 
     @property
     def prompt_len(self) -> int:
         """Length of each user's prompt in tokens."""
         return self.options.prompt_tokens[0]
+
+    @property
+    def shape(self) -> RequestShape:
+        """Lengths of the requests of all users, and the pause between them."""
+        think_s = self.request.workload.think_s(self.request.serving.users)
+        return RequestShape(prompt_tokens=self.prompt_len, new_tokens=self.new_tokens, think_s=think_s)
 
     @property
     def note(self) -> str | None:
@@ -192,6 +201,7 @@ def _check_options(request: EstimateRequest) -> None:
         context=request.context,
     )
     check_replicas(request.serving.users, request.replicas)
+    check_think_time(request.workload, request.serving.users)
     limits = (
         ("--batch", request.serving.batch, MAX_USERS),
         ("--users", request.serving.users, MAX_USERS_OF_REPLICAS),
@@ -242,6 +252,22 @@ def check_replicas(users: int | None, replicas: int | None) -> None:
         raise BadInput(f"--replicas {replicas or 'auto'}: replicas share users; give --users N too")
     if replicas is not None and users is not None and replicas > users:
         raise BadInput(f"--replicas {replicas}: there are fewer users; give at most {users}, or more --users")
+
+
+def check_think_time(workload: WorkloadOptions, users: int | None) -> None:
+    """Check the requested pause between the requests of a user.
+
+    Raises:
+        BadInput: The pause is negative or longer than `MAX_THINK_S`, or no number of users is
+            requested.
+    """
+    think_s = workload.think_time
+    if think_s is None:
+        return
+    if users is None:
+        raise BadInput("--think-time: needs --users; give that too, or leave it out")
+    if not 0 <= think_s <= MAX_THINK_S:
+        raise BadInput(f"--think-time {think_s:g}: give a number from 0 to {MAX_THINK_S:g} s")
 
 
 def check_objective(request: EstimateRequest) -> None:

@@ -312,14 +312,15 @@ def read_amount(flag: str, text: str, unit: str) -> float:
         unit: Unit of the result.
 
     Raises:
-        BadInput: The string is not a number with a suitable unit, or is a time without a unit. A
-            unit is required because a user who writes ``--ttft 200`` may mean milliseconds.
+        BadInput: The string is not a number with a suitable unit, or is a time other than 0 without
+            a unit. A unit is required because a user who writes ``--ttft 200`` may mean
+            milliseconds.
     """
     number = read_quantity(text, unit)
     if number is None:
         with_unit = " with its unit" if unit else ""
         raise BadInput(f"{flag} {text!r}: give a number{with_unit}, such as {_EXAMPLES[unit]}")
-    if is_time(unit) and not has_unit(text):
+    if is_time(unit) and number and not has_unit(text):
         raise BadInput(f"{flag} {text!r}: give a unit, such as {_EXAMPLES[unit]}")
     return float(number)
 

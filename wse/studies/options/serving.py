@@ -21,16 +21,18 @@ LENGTH: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """Options for the lengths of a request in tokens: its prompt and its answer.
+    """Options for the requests of users: the lengths of prompt and answer, and the pause between them.
 
     Attributes:
-        workload_name: Typical service, which sets the lengths of requests; for serve-sim also their
-            spread, shared prefixes and the users' pauses. Other options override it. Sources:
-            wse/data/workloads.toml.
+        workload_name: Typical service, which sets the lengths of requests and, with --users, the
+            pause between them; for serve-sim also the spread of lengths and shared prefixes. Other
+            options override it. Sources: wse/data/workloads.toml.
         prompt_len: Tokens of each user's prompt, such as 4k (4,096). Default: that of --workload,
             or 1,024, or fewer if the model supports only fewer.
         new_tokens: Tokens generated for each user, such as 1k (1,024). Default: that of --workload,
             or 1,024, or fewer if the model supports only fewer.
+        think_time: With --users, pause from the end of an answer to the user's next request.
+            Default: that of --workload, or 0.
     """
 
     PANEL: ClassVar[Panel] = "Prompt"
@@ -41,6 +43,7 @@ class WorkloadOptions:
     ] = None
     prompt_len: Annotated[int | None, Option(unit=TOKEN)] = None
     new_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
+    think_time: Annotated[float | None, Option(unit="s")] = None
 
     @property
     def named_workload(self) -> NamedWorkload | None:
@@ -73,6 +76,21 @@ class WorkloadOptions:
             new_tokens=workload.new_tokens if self.new_tokens is None else self.new_tokens,
         )
 
+    def think_s(self, users: int | None) -> float:
+        """Return the pause in seconds from the end of an answer to the next request of the same user.
+
+        Args:
+            users: Number of users; None if it is not requested. The pause is then 0.
+
+        Raises:
+            UnknownName: There is no workload with the requested name.
+        """
+        if users is None:
+            return 0.0
+        if self.think_time is not None:
+            return self.think_time
+        return 0.0 if self.named_workload is None else self.named_workload.think_s
+
     def lengths(self, limit: int) -> tuple[int, int]:
         """Return the prompt-token and generated-token counts, with defaults filled in.
 
@@ -98,9 +116,9 @@ class ServingOptions:
     Attributes:
         batch: Users whose tokens go through the stages in one pass. Default: 1; with --users or
             --objective, the number that serves them best.
-        users: Concurrent users, each with one request in progress; in serve-sim, they may pause
-            between requests. Default: the users of one pass (--batch); with --objective throughput
-            or cost, the smallest number that reaches the highest throughput.
+        users: Concurrent users. Each sends the next request when an answer and the pause after it
+            (--think-time) have ended. Default: the users of one pass (--batch); with --objective
+            throughput or cost, the smallest number that reaches the highest throughput.
         objective: Choose the layout by the latency of a request, the tokens/s of all users, or the
             cost of a token. For the latency of one user, a layout on which a request takes up to
             0.4 % longer is preferred if the KV caches of more users fit in it. Default: latency;

@@ -110,7 +110,12 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
     machines = "" if serving.replicas == 1 else f" on {serving.replicas:,} replicas"
     total = f"{count(serving.tokens_per_s)} tokens/s in total"
     note = " (at least this on replicas with fewer users)" if serving.users % serving.replicas else ""
-    speeds = f"{serving.users:,} concurrent users{machines} get {speed} each{note} while they decode, {total}."
+    users = f"{serving.users:,} concurrent users"
+    if serving.think_s is not None:
+        users = f"{serving.users:,} users who each pause {seconds(serving.think_s)} between requests"
+    speeds = f"{users}{machines} get {speed} each{note} while they decode, {total}."
+    if serving.in_flight is not None:
+        speeds += f" On average, {three_figures(serving.in_flight)} requests are in flight."
     if not serving.saturated or serving.tpot_s is None:
         return speeds
     decoding = count(serving.decoding_users)
@@ -188,9 +193,9 @@ def serving_rows(
         """Format the 90 % interval of a figure, or return "" if it is unknown."""
         return interval_text(ranges.get(f"serving.{figure}"), text)
 
-    at = f"output tokens, prefill included, at concurrency {serving.users:,}"
+    at = "at concurrency" if serving.in_flight is None else "with users:"
     prompt = f"{serving.prompt_tokens:,} prompt tokens, "
-    if serving.users > serving.replicas:
+    if serving.requests > serving.replicas:
         prompt += "including the wait for other users"
     else:
         prompt += f"{count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
@@ -199,7 +204,11 @@ def serving_rows(
         yield AnswerRow("TPOT", seconds(serving.tpot_s), tpot_note, "latency.tpot_s", interval("tpot_s", seconds))
     tokens = serving.prompt_tokens + serving.new_tokens
     room = f"KV caches of {plural(serving.max_users, 'sequence')} of {tokens:,} tokens fit"
-    yield AnswerRow("concurrency", f"{serving.users:,}", room_note or room)
+    if serving.in_flight is not None:
+        room = f"requests of {plural(serving.users, 'user')} in flight on average; {room_note or room}"
+        yield AnswerRow("concurrency", three_figures(serving.in_flight), room)
+    else:
+        yield AnswerRow("concurrency", f"{serving.users:,}", room_note or room)
     rate = f"{count(serving.tokens_per_s)} tokens/s"
     note = "output tokens of all users, including prefill time"
     yield AnswerRow("throughput", rate, note, "decode.tokens_per_s", interval("tokens_per_s", count))
@@ -207,10 +216,10 @@ def serving_rows(
     if usd is not None:
         usd_interval = interval("usd_per_million_tokens", three_figures)
         ends = _range(serving.usd_per_million_tokens_low, serving.usd_per_million_tokens_high)
-        note = f"{'' if usd_interval else ends}{at}"
+        note = f"{'' if usd_interval else ends}output tokens, prefill included, {at} {serving.users:,}"
         last = serving.points[-1]
         if last.users > serving.users and last.usd_per_million_tokens is not None:
-            note += f"; {three_figures(last.usd_per_million_tokens)} USD/Mtok at concurrency {last.users:,}"
+            note += f"; {three_figures(last.usd_per_million_tokens)} USD/Mtok {at} {last.users:,}"
         if serving.usd_per_hour is not None:
             note += f"; all machines: {three_figures(serving.usd_per_hour)} USD/h"
         yield AnswerRow("cost", f"{three_figures(usd)} USD/Mtok", note, "cost.usd_per_million_tokens", usd_interval)

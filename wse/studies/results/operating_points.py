@@ -8,14 +8,13 @@ from typing import Annotated, Final
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, number, pair_table
 from wse.reports.terminal import count, percent, plural, printable, range_text, seconds, three_figures
-from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
+from wse.serving.operating_point import Deployment, OperatingPoint, operating_point, users_with_in_flight
 from wse.serving.plan import saturating_users
 from wse.serving.steady_state import NEGLIGIBLE
 
 MAX_USERS: Final = 4_096
 """Maximum number of users listed in a table."""
 DEFINITIONS: Final = (
-    ("users", "concurrent requests; when one ends, the next one starts without a pause"),
     ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),
     (
         "TPOT",
@@ -34,11 +33,34 @@ DEFINITIONS: Final = (
 """Meaning of the operating-point columns. See docs/explanation/operating-point.md for formulas."""
 
 
+def definitions(think_s: float | None = None) -> list[tuple[str, str]]:
+    """Return the operating-point columns with their meanings, as lines below a table.
+
+    Args:
+        think_s: Seconds from the end of an answer to the next request of the same user; None if
+            there is no pause.
+    """
+    if think_s is None:
+        return [("users", "concurrent requests; when one ends, the next one starts without a pause"), *DEFINITIONS]
+    return [
+        ("users", f"people, each of whom sends a request {seconds(think_s)} after the previous answer ends"),
+        ("in flight", "mean number of requests that wait or are being answered; the other users pause (--think-time)"),
+        *DEFINITIONS,
+    ]
+
+
+IN_FLIGHT: Final = number("in_flight", "in flight", three_figures)
+"""Column with the mean number of requests in flight, for tables of users who pause."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OperatingPointResult(Result):
     """Latency, throughput, cost and energy for one number of concurrent users."""
 
-    users: Annotated[int, Doc("users: requests in flight, on all replicas together")]
+    users: Annotated[int, Doc("users of all replicas together, including those who pause")]
+    in_flight: Annotated[
+        float | None, Doc("mean number of requests in flight; absent if users do not pause: it is then `users`")
+    ] = None
     replicas: Annotated[int, Doc("number of identical machines that share the users")]
     ttft_s: Annotated[float, Doc("mean time to first token", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token after the first", "s")] = None
@@ -65,6 +87,11 @@ class OperatingPointResult(Result):
         float | None, Doc("energy of an output token at the high end of the power range", "J")
     ] = None
 
+    @property
+    def requests(self) -> float:
+        """Mean number of requests in flight."""
+        return self.users if self.in_flight is None else self.in_flight
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServingResult(OperatingPointResult):
@@ -76,9 +103,12 @@ class ServingResult(OperatingPointResult):
 
     prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
     new_tokens: Annotated[int, Doc("output tokens of each request")]
+    think_s: Annotated[
+        float | None, Doc("pause from the end of an answer to the user's next request; absent if none", "s")
+    ] = None
     users_per_pass: Annotated[int | None, Doc("users of a pass through the stages of wafers; absent for GPUs")] = None
     max_users: Annotated[
-        int, Doc("maximum number of concurrent users whose KV caches fit on all replicas, without drafts")
+        int, Doc("maximum number of concurrent requests whose KV caches fit on all replicas, without drafts")
     ]
     max_users_of_any_layout: Annotated[
         int | None,
@@ -95,7 +125,7 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     return OperatingPointResult.from_parts(
         point,
-        users=point.concurrency,
+        in_flight=None if point.in_flight == point.users else point.in_flight,
         usd_per_million_tokens=None if cost is None else cost.value,
         usd_per_million_tokens_low=None if cost is None else cost.low,
         usd_per_million_tokens_high=None if cost is None else cost.high,
@@ -115,19 +145,21 @@ def serving_result(
 
     Args:
         deployment: The machine with its model.
-        users: Requested number of users, i.e. requests in flight across all replicas.
+        users: Requested number of users of all replicas, including those who pause.
         users_per_pass: Number of users decoded in one pass on wafers; None on GPUs.
         replicas: Number of identical deployments that share the users, at most ``users``. The other
             user counts are multiples of it.
     """
     saturating = max(1, saturating_users(deployment))
-    multiples = (replicas * number for number in user_counts(deployment.max_concurrency, saturating))
+    max_users = users_with_in_flight(deployment, deployment.max_concurrency)
+    multiples = (replicas * number for number in user_counts(max_users, saturating))
     counts = sorted({users, *(number for number in multiples if number <= max(replicas * saturating, users))})
     points = tuple(point_result(operating_point(deployment, number, replicas)) for number in counts)
     at_users = points[counts.index(users)]
     return ServingResult.from_parts(
         at_users,
         deployment.shape,
+        think_s=deployment.shape.think_s or None,
         users_per_pass=users_per_pass,
         max_users=replicas * deployment.max_concurrency,
         points=points,
@@ -164,12 +196,13 @@ def points_tables(serving: ServingResult, price: str = "") -> list[Table]:
         return [pair_table([("", printable(price))], "Price")] if price else []
     tokens = f"{serving.prompt_tokens:,} prompt + {serving.new_tokens:,} output tokens"
     layout = "" if serving.users_per_pass is None else " on this layout"
-    fit = f"room for {plural(serving.max_users, 'user')}{layout}"
+    fit = f"room for {plural(serving.max_users, 'request' if serving.think_s else 'user')}{layout}"
     if serving.replicas > 1:
         fit += f" on {serving.replicas:,} replicas"
     table = Table(
         columns=(
             number("users", "users"),
+            *([IN_FLIGHT] if serving.think_s else []),
             number("ttft_s", "TTFT", seconds),
             number("tpot_s", "TPOT", seconds),
             number("tokens_per_s_per_user", "tok/s/user", count),
@@ -189,7 +222,7 @@ def points_tables(serving: ServingResult, price: str = "") -> list[Table]:
         title="Operating points",
         note=f"{tokens} per request; {fit}{_saturated_text(serving)}",
         style=lambda row: "bold" if row.users == serving.users else "",
-        footer=[*DEFINITIONS, *([("price", printable(price))] if price else [])],
+        footer=[*definitions(serving.think_s), *([("price", printable(price))] if price else [])],
     )
     return [table]
 
@@ -202,4 +235,5 @@ def _saturated_text(serving: ServingResult) -> str:
     first = next((point.users for point in serving.points if point.saturated), None)
     if first is None:
         return ""
-    return f"; more than {min(first, serving.max_users)} users raise tok/s by less than {percent(NEGLIGIBLE)}"
+    users = first if serving.think_s else min(first, serving.max_users)
+    return f"; more than {users} users raise tok/s by less than {percent(NEGLIGIBLE)}"

@@ -81,7 +81,7 @@ class ServedUsers(NamedTuple):
     @property
     def fits(self) -> bool:
         """True if the KV caches of all users fit."""
-        return self.point.concurrency <= self.deployment.max_concurrency
+        return self.point.in_flight <= self.deployment.max_concurrency
 
     @property
     def speed(self) -> float:

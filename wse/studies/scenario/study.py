@@ -219,11 +219,12 @@ def _without_duplicates(combinations: Iterable[Combination]) -> Iterator[Combina
 
     Two combinations are duplicates if they differ only in how the number of chips was requested.
     For example, one requests ``auto``, and the other one the number that ``auto`` selects.
+    Combinations that are impossible for different reasons are no duplicates.
     """
     seen_keys = set()
     for setting, result in combinations:
         machine = repr(replace_options(setting.placement, wafers=None, gpus=None))
-        key = (machine, result.chips, result.users, result.drafts)
+        key = (machine, result.chips, result.users, result.drafts, result.tiers, result.ruled_out_by)
         if key not in seen_keys:
             seen_keys.add(key)
             yield result

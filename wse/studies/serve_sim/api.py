@@ -40,6 +40,7 @@ def serve_sim(
     workload: str | None = None,
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
+    think_time: float | str | None = None,
     batch: int | str | None = None,
     users: int | str | None = None,
     replicas: int | str | None = 1,
@@ -63,7 +64,6 @@ def serve_sim(
     too_long: str = "refuse",
     burst: int | str = 8,
     length_cv: float | str | None = None,
-    think_time: float | str | None = None,
     batching: str = "continuous",
     dispatch: str = "least-loaded",
     max_users: int | str | None = None,
@@ -123,8 +123,6 @@ def serve_sim(
         burst: Requests per burst.
         length_cv: Variation of prompt and answer lengths, which are log-normal: standard deviation
             over mean. Default: that of workload, or 0.
-        think_time: With users, time from the end of an answer to the user's next request. Default:
-            that of workload, or 0. A number is in s; a string has a unit.
         batching (continuous|static): Users join and leave between two tokens (continuous), or wait
             for a batch and stay until it ends (static).
         dispatch (least-loaded|round-robin): With replicas, send each request to the replica with

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from wse.errors import BadInput, UnknownName
 from wse.serving.simulation.arrivals import ARRIVALS, BURSTS
-from wse.studies.estimate.prepare import check_replicas
+from wse.studies.estimate.prepare import check_replicas, check_think_time
 from wse.studies.options.option import check_counts, get_option
 from wse.studies.serve_sim.options import (
     BATCHING,
@@ -36,7 +36,6 @@ COUNTS: Final = (
 MAX_REQUESTS: Final = 1_000_000
 MAX_CV: Final = 10.0
 MAX_LATENCY_US: Final = 1e9
-MAX_THINK_S: Final = 86_400.0
 MAX_DRAFTED: Final = 64
 """Maximum number of tokens per draft, which exceeds all measured draft lengths."""
 
@@ -58,6 +57,7 @@ def check_options(request: ServeRequest) -> None:
     if traffic.requests is not None and users is not None and traffic.requests < users:
         raise BadInput(f"--requests {traffic.requests}: give at least one request for each of the {users:,} --users")
     _check_numbers(request)
+    check_think_time(request.base.workload, request.base.serving.users)
     if batches.batching not in BATCHING:
         raise UnknownName("batching", batches.batching, BATCHING)
     if prefilling.prefill not in PREFILL_PLACES:
@@ -112,7 +112,6 @@ def _check_needs(request: ServeRequest) -> None:
         ("--prefixes", "--prefix-tokens or --workload", has_prefixes),
         ("--draft-tokens", "--draft", request.draft is not None),
         ("--time-scale", "--arrivals FILE", is_trace),
-        ("--think-time", "--users", request.base.serving.users is not None),
         ("--too-long", "--arrivals FILE", is_trace),
     ):
         if given_value(request, option) is not None and not is_there:
@@ -230,7 +229,6 @@ def _check_numbers(request: ServeRequest) -> None:
     for option, value, max_value, unit in (
         ("--prefix-tokens", traffic.prefix_tokens or 0, 1e9, ""),
         ("--length-cv", traffic.length_cv or 0.0, MAX_CV, ""),
-        ("--think-time", traffic.think_time or 0.0, MAX_THINK_S, " s"),
         ("--fast-share", traffic.fast_share, 1, ""),
         ("--kv-latency", prefilling.kv_latency or 0.0, MAX_LATENCY_US, " µs"),
     ):

@@ -46,8 +46,6 @@ class TrafficOptions:
         burst: Requests per burst.
         length_cv: Variation of prompt and answer lengths, which are log-normal: standard deviation
             over mean. Default: that of --workload, or 0.
-        think_time: With --users, time from the end of an answer to the user's next request.
-            Default: that of --workload, or 0.
         prefix_tokens: Tokens at the start of a prompt, on average, that it shares with other
             prompts. Default: the share of --workload, or 0.
         prefixes: Number of different shared prefixes. Default: one, or with --workload chat or
@@ -67,7 +65,6 @@ class TrafficOptions:
     too_long: Annotated[str, Option(metavar="refuse|skip")] = REFUSE
     burst: Annotated[int, Option()] = 8
     length_cv: Annotated[float | None, Option(metavar="F")] = None
-    think_time: Annotated[float | None, Option(unit="s")] = None
     prefix_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
     prefixes: Annotated[int | None, Option()] = None
     fast_share: Annotated[float, Option(metavar="F")] = 0.0

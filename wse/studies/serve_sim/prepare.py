@@ -220,7 +220,8 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, Workload, int]:
         seed=traffic.seed,
     )
     typical = draw_workload(replace(options, requests=REQUESTS, seed=0))
-    return replace(draw_workload(options), think_s=_think_s(request)), typical, context
+    think_s = base.workload.think_s(base.serving.users)
+    return replace(draw_workload(options), think_s=think_s), typical, context
 
 
 def _has_session_prefixes(request: ServeRequest) -> bool:
@@ -249,25 +250,11 @@ def _prefix_count(request: ServeRequest) -> int:
     return users or 1
 
 
-def _think_s(request: ServeRequest) -> float:
-    """Return the think time: seconds between an answer and the next request of the same user.
-
-    The result is 0 if no number of users is given.
-    """
-    named_workload = request.base.workload.named_workload
-    if request.base.serving.users is None:
-        return 0.0
-    if request.traffic.think_time is not None:
-        return request.traffic.think_time
-    return 0.0 if named_workload is None else named_workload.think_s
-
-
 def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateRequest:
     """Return the request for the decode machine. On wafers, its default objective is throughput.
 
-    Two options are left out. One is the price of the prefill machine if that machine is of a
-    different type (wafers or GPUs). The other is the number of users if users pause between
-    requests, because the machine need not have room for all of them.
+    The price of the prefill machine is left out if that machine is of a different type (wafers or
+    GPUs).
 
     Args:
         request: The serving request.
@@ -279,14 +266,12 @@ def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateReq
         price = prices_without_gpus(price, [prefilling.prefill_gpu])
     elif prefilling.prefill_wafer is not None and base.gpu is not None:
         price = prices_of_gpu(price, base.gpu)
-    users = None if _think_s(request) else base.serving.users
     placement = replace_options(
         base,
         **lengths | {"context": None if base.gpu is not None else lengths["context"]},
         draft=request.draft,
         price=price,
-        users=users,
-        replicas=1 if users is None else base.replicas,
+        replicas=1 if base.serving.users is None else base.replicas,
     )
     return (
         placement

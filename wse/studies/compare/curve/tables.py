@@ -10,7 +10,7 @@ from wse.reports.table import Column, Table
 from wse.reports.terminal import count, range_text, seconds, three_figures
 from wse.serving.goal import FAST_TIMES
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
-from wse.studies.results.operating_points import DEFINITIONS
+from wse.studies.results.operating_points import definitions
 from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint, date_text
 
 
@@ -77,7 +77,7 @@ def curve_tables(
     note = "" if detail else "rows with the cheapest token of wafers, or of one kind of GPUs, for their speed"
     return (
         _tier_table([row for row in rows if row.machine in machines], plain_speed),
-        Table(columns=LINE, rows=shown_rows, title=title, note=note, footer=[*DEFINITIONS, *footer]),
+        Table(columns=LINE, rows=shown_rows, title=title, note=note, footer=[*definitions(), *footer]),
         *([public_table(public)] if public else []),
     )
 

@@ -98,7 +98,7 @@ def _cheapest(cheapest_machines: Sequence[Machine], samples: SampledMachines) ->
     point = winner.point(winner.useful_users)
     return (
         f"A token is cheapest on {winner.text}, "
-        f"{_price(winner, samples)} with {plural(point.concurrency, 'user')} of "
+        f"{_price(winner, samples)} with {plural(point.users, 'user')} of "
         f"{rate(point.tokens_per_s_per_user or 0.0)}, against {_price(loser, samples)} on {loser.text}."
     )
 

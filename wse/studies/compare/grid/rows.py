@@ -98,7 +98,7 @@ def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
     point, one_user_point = (operating_point(deployment, users) for users in (saturating_users(deployment), 1))
     cost, energy = point.usd_per_million_tokens, point.joules_per_token
     numbers: dict[str, Any] = {
-        "users": point.concurrency,
+        "users": point.users,
         "saturated": point.saturated,
         "ttft_s": one_user_point.ttft_s,
         "tokens_per_s": point.tokens_per_s,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -17,7 +18,7 @@ from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT
 from wse.studies.compare.machine import GPU
 from wse.studies.compare.result import AssumptionResult, cache_footer, price_footer
 from wse.studies.compare.tables import IMPOSSIBLE
-from wse.studies.results.operating_points import DEFINITIONS, OperatingPointResult
+from wse.studies.results.operating_points import IN_FLIGHT, OperatingPointResult, definitions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class PlannedRow(OperatingPointResult):
         float | None, Doc("latency of links between wafers; absent if none was requested", "s")
     ] = None
     users_per_pass: Annotated[int | None, Doc("users of a pass through the stages of wafers; absent for GPUs")] = None
-    max_users: Annotated[int, Doc("users whose KV caches fit on all replicas")]
+    max_users: Annotated[int, Doc("requests whose KV caches fit on all replicas at the same time")]
     keeps: Annotated[bool, Doc("whether there is room for the users and the limits are met")]
     excess: Annotated[float, Doc("largest ratio of a latency to its limit; 0 without limits")]
     pareto: Annotated[
@@ -99,8 +100,8 @@ ORDERS: Final = {
 
 ROOM: Final = (
     "room",
-    "number of users whose KV caches fit in the chosen layout at the same time (on GPUs at most the limit of the "
-    "serving stack); the other users wait until there is room",
+    "number of requests whose KV caches fit in the chosen layout at the same time (on GPUs at most the limit of the "
+    "serving stack); the others wait until there is room",
 )
 FEWER_USERS: Final = (
     "requested users; a row is for fewer of them if there is room for no more, or if even one user exceeds a limit"
@@ -134,6 +135,9 @@ class PlanResult(Result):
     inputs: Annotated[Mapping[str, Any], Doc("the options with defaults filled in")]
     targets: Annotated[Mapping[str, float], Doc("the requested limits, `ttft_s` and `tpot_s`", "s")]
     users: Annotated[int | None, Doc("requested number of concurrent users")] = None
+    think_s: Annotated[
+        float | None, Doc("pause from the end of an answer to the user's next request; absent if none", "s")
+    ] = None
     economics: Annotated[Mapping[str, AssumptionResult], Doc("price and power of a chip of each machine")]
     tried: Annotated[int, Doc("number of machines that were tried, for all lengths")]
     keeping: Annotated[int, Doc("number of machines that meet the limits")]
@@ -151,6 +155,8 @@ class PlanResult(Result):
         The element type of the weights is included if all machines use the same type.
         """
         users = "" if self.users is None else f"{plural(self.users, 'user')} of "
+        if self.think_s is not None:
+            users = f"{plural(self.users or 0, 'user')}, each pausing {seconds(self.think_s)} between requests, of "
         dtype = f" as {self.rows[0].dtype}" if self._has_one_type else ""
         lengths = dict.fromkeys(f"{row.prompt_len:,} + {row.new_tokens:,}" for row in self.rows)
         text = f"{users}{printable(self.inputs['model'])}{dtype}, {' and '.join(lengths)} tokens"
@@ -210,6 +216,7 @@ class PlanResult(Result):
             Column(key="dtype", title="type", priority=4 if self._has_one_type else 0),
             *goal_columns,
             number("users", "users", cell=partial(_users_text, requested_users=self.users)),
+            *([IN_FLIGHT] if self.think_s is not None else []),
             number("ttft_s", "TTFT", seconds, priority=1),
             number("tpot_s", "TPOT", seconds, priority=0 if "tpot_s" in self.targets else 3),
             number("tokens_per_s_per_user", "tok/s/user", count),
@@ -231,14 +238,14 @@ class PlanResult(Result):
     def _footer(self) -> list[tuple[str, str]]:
         """Return the (label, text) lines below the table: definitions, prices, and omitted rows."""
         hidden, titles = self.tried - len(self.rows), {column.title for column in self._columns()}
-        definitions = dict(DEFINITIONS)
+        column_meanings = dict(definitions(self.think_s))
         if self.users is None and self.inputs["objective"] != LATENCY:
-            definitions |= [CHOSEN_USERS]
+            column_meanings |= [CHOSEN_USERS]
         limits_text = (
             " among layouts within the limits or, if there are none, the nearest to them" if self.targets else ""
         )
         return [
-            *[line for line in (KEEPS_WITH_LIMITS, ROOM, *definitions.items()) if line[0] in titles],
+            *[line for line in (KEEPS_WITH_LIMITS, ROOM, *column_meanings.items()) if line[0] in titles],
             *([(f"of {self.users:,}", FEWER_USERS)] if any(row.users < (self.users or 0) for row in self.rows) else []),
             ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]}{limits_text} (--objective)"),
             ("◆", "no other row is better in tok/s/user or USD/Mtok without being worse in the other"),
@@ -251,8 +258,8 @@ class PlanResult(Result):
 def _users_text(row: PlannedRow, requested_users: int | None) -> str:
     """Return a table entry with the number of users, such as "60", "60, 12 wait" or "48 of 60".
 
-    In the second case, the KV caches of 12 users do not fit at the same time as those of the other
-    users. In the third case, the row is for only 48 of the requested users.
+    In the second case, the KV caches of 12 requests do not fit at the same time as those of the
+    others. In the third case, the row is for only 48 of the requested users.
 
     Args:
         row: The machine.
@@ -262,7 +269,8 @@ def _users_text(row: PlannedRow, requested_users: int | None) -> str:
     users = f"{row.users:,}"
     if requested_users is not None and row.users < requested_users:
         users += f" of {requested_users:,}"
-    return f"{users}, {row.users - row.max_users:,} wait" if row.users > row.max_users else users
+    waiting_requests = math.ceil(row.requests) - row.max_users
+    return f"{users}, {waiting_requests:,} wait" if waiting_requests > 0 else users
 
 
 def _keeps_text(row: PlannedRow) -> str:

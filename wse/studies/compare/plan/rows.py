@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from wse.arrays import F64
 from wse.errors import BadInput, DoesNotFit
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
-from wse.serving.operating_point import Deployment, RequestShape
+from wse.serving.operating_point import Deployment
 from wse.serving.plan import Plan, plan
 from wse.studies.compare.grid.combination import Combination, with_link
 from wse.studies.compare.grid.rows import assumptions_of
@@ -184,7 +184,7 @@ def _planned_wafers(
     for layout, replicas_goal in pairs:
         found = ranking.plan(layout, replicas_goal)
         if found is None:
-            raise DoesNotFit(no_room(RequestShape(prompt_tokens=linked.prompt_len, new_tokens=linked.new_tokens)))
+            raise DoesNotFit(no_room(linked.shape))
         if not found.meets and replicas_goal != goal:
             continue  # too few replicas
         row = planned_row(

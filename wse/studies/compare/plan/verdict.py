@@ -200,7 +200,7 @@ def _near(row: PlannedRow, goal: Goal) -> str:
     ]
     users = plural(row.users, "user")
     if not misses:
-        room = f", {row.max_users:,} at a time" if row.max_users < row.users else ""
+        room = f", {row.max_users:,} at a time" if row.max_users < row.requests else ""
         return f"{row.machine}, which serves at most {users}{room}: {_ratio(row.excess)} times as many are requested"
     return f"{row.machine} with {' and '.join(misses)}, for {users}"
 
@@ -243,7 +243,8 @@ def _text(row: PlannedRow) -> str:
         interval = ranges.get("tokens_per_s_per_user")
         speed = f"{with_interval(count(row.tokens_per_s_per_user), ' tokens/s per user', interval, count)}, "
     if row.saturated:
-        speed += f"{count(row.decoding_users)} of {plural(row.users, 'user')} decoding on average (the others wait "
+        requests = plural(row.users, "user") if row.in_flight is None else f"{count(row.in_flight)} requests in flight"
+        speed += f"{count(row.decoding_users)} of {requests} decoding on average (the others wait "
         speed += "for their first token), "
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     usd, cost_interval = million_tokens_usd(row), ranges.get("usd_per_million_tokens")

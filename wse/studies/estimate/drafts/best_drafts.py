@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -12,7 +13,6 @@ from wse.serving.drafts.speculation import Acceptance, best_draft
 from wse.serving.drafts.tree import DraftTree, fastest_tree
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point
 from wse.studies.options.drafts.acceptance import DraftAcceptance
-from wse_mappings.rounding import ceil_div
 
 TREE_NODES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Node counts of the draft trees to try."""
@@ -50,7 +50,7 @@ class UsersOfDrafts:
 
     Attributes:
         drafter: Wafers or GPUs of each replica, with the model and its draft.
-        users: Number of requests in flight on all replicas.
+        users: Number of users of all replicas.
         replicas: Number of identical machines that share the users.
     """
 
@@ -65,8 +65,8 @@ class UsersOfDrafts:
 
     @cached_property
     def machine(self) -> DraftMachine:
-        """Times of draft passes and verification passes on the replica with the most users."""
-        return self.drafter.machine(ceil_div(self.users, self.replicas))
+        """Times of draft passes and verification passes, with the requests that a replica has in flight."""
+        return self.drafter.machine(math.ceil(self.plain.in_flight / self.replicas))
 
     def point(self, choose: Choose) -> OperatingPoint:
         """Return the speed and cost per token with a given number or tree of draft tokens.

@@ -71,7 +71,7 @@ def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
         DoesNotFit: There is not enough room.
     """
     room = serving.replicas * drafter.max_concurrency
-    if serving.users > room:
+    if serving.requests > room:
         tokens = serving.prompt_tokens + serving.new_tokens
         raise DoesNotFit(
             f"--draft: with the draft, KV caches of {plural(room, 'sequence')} of {tokens:,} tokens fit, but there are "

@@ -8,7 +8,7 @@ from wse.errors import BadInput, UnknownName
 from wse.reports.terminal import plural
 from wse.serving.gpus.server import GpuServer
 from wse.studies.estimate.gpus.check_machine import check_machine
-from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas
+from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas, check_think_time
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.drafts.draft import SAME
 from wse.studies.options.option import check_counts, get_option
@@ -29,6 +29,7 @@ def check_options(request: EstimateRequest) -> None:
     counts = ("gpus", "batch", "users", "replicas", "prompt_len", "new_tokens", "verify_tokens")
     check_counts(**{name: get_option(request, name) for name in counts})
     check_replicas(request.serving.users, request.replicas)
+    check_think_time(request.workload, request.serving.users)
     if request.gpu_serving.parallelism not in (None, *PARALLELISMS):
         raise UnknownName("parallelism", request.gpu_serving.parallelism, PARALLELISMS)
     check_objective(request)

@@ -18,7 +18,7 @@ from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import weight_format
-from wse.serving.operating_point import RequestShape
+from wse.serving.operating_point import RequestShape, operating_point, users_with_in_flight
 from wse.serving.plan import saturating_users
 from wse.serving.prices import gpu_price, unused_prices_note
 from wse.studies.estimate.gpus.checks import DATA, EXPERTS, TENSOR, check_heads, check_options, check_users
@@ -68,7 +68,7 @@ class PreparedGpuEstimate:
     @property
     def deployment(self) -> GpuDeployment:
         """The model as served on the GPUs of one replica, without speculative decoding."""
-        shape = RequestShape(prompt_tokens=self.prompt_tokens, new_tokens=self.new_tokens)
+        shape = _shape(self.request, self.prompt_tokens, self.new_tokens)
         plain_server = dataclasses.replace(self.server, draft=None)
         return GpuDeployment(server=plain_server, shape=shape, economics=self.economics)
 
@@ -80,8 +80,8 @@ class PreparedGpuEstimate:
 
     @property
     def users_of_one(self) -> int:
-        """Number of users on the fullest replica, which is one of several identical machines."""
-        return math.ceil(self.users / self.replicas)
+        """Requests in flight on a replica, which is one of several identical machines, rounded up."""
+        return math.ceil(operating_point(self.deployment, self.users, self.replicas).in_flight / self.replicas)
 
     @property
     def middle_context(self) -> float:
@@ -102,7 +102,8 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     prepared_estimate = prepare_gpus(request)
     tokens = prepared_estimate.prompt_tokens + prepared_estimate.new_tokens
     option = f"--{prepared_estimate.users_option}"
-    check_users(prepared_estimate.server, prepared_estimate.users, tokens, option, prepared_estimate.replicas)
+    if not prepared_estimate.deployment.shape.think_s:  # users who pause may wait for room
+        check_users(prepared_estimate.server, prepared_estimate.users, tokens, option, prepared_estimate.replicas)
     return prepared_estimate
 
 
@@ -146,9 +147,9 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         raise BadInput(f"{options}: {spec.name} supports at most {spec.context_limit:,} tokens in total")
     # 4. Users and replicas.
     economics = load_gpu_economics(gpu, request.costs.economics, gpu_price(request.costs.price, gpu.name))
-    shape = RequestShape(prompt_tokens=prompt, new_tokens=new)
-    users = _users(request, GpuDeployment(server=server, shape=shape, economics=economics))
-    replicas = Goal(users=users, replicas=request.replicas).replicas_for(server.users_that_fit(prompt + new))
+    deployment = GpuDeployment(server=server, shape=_shape(request, prompt, new), economics=economics)
+    users, max_users = _users(request, deployment), users_with_in_flight(deployment, deployment.max_concurrency)
+    replicas = Goal(users=users, replicas=request.replicas).replicas_for(max_users)
     notes = (dtype_note(loaded_model, request.types.dtype), unused_prices_note(request.costs.price, (gpu.name,)))
     return PreparedGpuEstimate(
         request=request,
@@ -164,6 +165,12 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         economics=economics,
         note="; ".join(filter(None, notes)) or None,
     )
+
+
+def _shape(request: EstimateRequest, prompt_tokens: int, new_tokens: int) -> RequestShape:
+    """Return the lengths of the requests of all users, and the pause between them."""
+    think_s = request.workload.think_s(request.serving.users)
+    return RequestShape(prompt_tokens=prompt_tokens, new_tokens=new_tokens, think_s=think_s)
 
 
 def _server(request: EstimateRequest, spec: ModelSpec, parallelism: str) -> GpuServer:

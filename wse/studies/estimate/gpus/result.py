@@ -182,7 +182,7 @@ class GpuEstimateResult(Result):
     for the requested number.
     """
 
-    inputs: Annotated[Mapping[str, str | int], Doc("the options with defaults filled in")]
+    inputs: Annotated[Mapping[str, str | float], Doc("the options with defaults filled in")]
     note: Annotated[
         str | None, Doc("an element type that was chosen because no file states it, and prices that are not used")
     ] = None

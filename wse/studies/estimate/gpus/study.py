@@ -228,11 +228,11 @@ def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
     )
 
 
-def gpu_inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
+def gpu_inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | float]:
     """Return the request's options with defaults filled in, keyed by option name."""
     request, server = prepared_estimate.request, prepared_estimate.server
     draft_model = request.drafts.draft_model
-    inputs: dict[str, str | int | None] = {
+    inputs: dict[str, str | float | None] = {
         "model": str(request.model),
         "gpu": prepared_estimate.gpu,
         "gpus": server.parallelism.gpus,
@@ -244,6 +244,7 @@ def gpu_inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | int]:
         "routing": None if server.routing.is_even else server.routing.name,
         "replicas": None if prepared_estimate.replicas == 1 else prepared_estimate.replicas,
         "workload": request.workload.workload_name,
+        "think_time": prepared_estimate.deployment.shape.think_s or None,
         "prompt_len": prepared_estimate.prompt_tokens,
         "new_tokens": prepared_estimate.new_tokens,
         "price": prices_text(request.costs.price),

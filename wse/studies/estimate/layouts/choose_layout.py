@@ -96,7 +96,7 @@ def choose_layout(
       fewest cycles is chosen, or one that is almost as fast but leaves more room for KV caches.
     - Otherwise, layouts are ranked by their speed or cost with all users.
     - If the request states no number of wafers, it is the fewest on which the model and the KV
-      caches of all users fit.
+      caches of all users fit or, if users pause between requests, on which the model fits.
 
     Args:
         prepared_estimate: The request.
@@ -259,14 +259,18 @@ def _room_of(prepared_estimate: PreparedEstimate, programs: Iterable[Program]) -
 
 
 def _has_room(prepared_estimate: PreparedEstimate, room: int) -> bool:
-    """Return whether the wafers can store the KV caches of all requested users.
+    """Return whether the wafers can store the KV caches of all requested users, or users pause.
+
+    Users who pause may wait for room, because only some of them have a request in flight.
 
     Args:
         prepared_estimate: The request.
         room: Number of users whose KV caches fit on the wafers of one replica.
     """
     users = prepared_estimate.request.serving.users
-    return users is None or users <= prepared_estimate.goal.replicas_for(room) * room
+    if users is None or prepared_estimate.shape.think_s:
+        return True
+    return users <= prepared_estimate.goal.replicas_for(room) * room
 
 
 def _too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:

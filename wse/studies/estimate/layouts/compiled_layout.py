@@ -20,7 +20,6 @@ from wse.compiler.search.search import Candidate, Compilation
 from wse.program.program import Program
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import Goal
-from wse.serving.operating_point import RequestShape
 from wse.serving.plan import plan
 from wse.studies.compile.layout_changes import Version
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -35,19 +34,18 @@ def deployment_of(
     """Return the description of a model on wafers from which serving performance is computed.
 
     Args:
-        prepared_estimate: The request. All users have its prompt and answer lengths.
+        prepared_estimate: The request. All users have its prompt and answer lengths, and its pause.
         program: The compiled model.
         pipelining: Mean time of a token of each user of a batch, and the busy time of the pipeline
             stages and of the inter-wafer links.
     """
     slots = program.batch
-    shape = RequestShape(prompt_tokens=prepared_estimate.prompt_len, new_tokens=prepared_estimate.new_tokens)
     prompts, prompt_s = pipelining.prefill, max(server.prefill_busy_s for server in pipelining.servers) / slots
     chunks = max(1.0, prompts.chunks / slots) if prompts is not None else 1.0
     alone_s = slots * prompt_s if prompts is None else prompts.ttft_s(prepared_estimate.wafer)
     return WaferDeployment(
-        shape=shape,
-        max_concurrency=users_at(program, shape.tokens),
+        shape=prepared_estimate.shape,
+        max_concurrency=users_at(program, prepared_estimate.shape.tokens),
         chips=program.wafers,
         economics=prepared_estimate.economics,
         slots=slots,
@@ -94,11 +92,9 @@ class StoredDeployment:
     delay_s: float
 
     def deployment(self, prepared_estimate: PreparedEstimate) -> WaferDeployment:
-        """Combine the stored numbers with the lengths and prices of a request to a deployment."""
-        p = prepared_estimate
+        """Combine the stored numbers with the lengths, pauses and prices of a request to a deployment."""
         numbers = {name: getattr(self, name) for name in NUMBERS}
-        shape = RequestShape(prompt_tokens=p.prompt_len, new_tokens=p.new_tokens)
-        return WaferDeployment(shape=shape, economics=p.economics, **numbers)
+        return WaferDeployment(shape=prepared_estimate.shape, economics=prepared_estimate.economics, **numbers)
 
 
 NUMBERS: Final = tuple(field.name for field in fields(StoredDeployment))

@@ -201,8 +201,8 @@ class _Improvement:
         """
         deployment, goal = layout.deployment, self._goal
         room = deployment.max_concurrency
-        users = room if goal.users is None else math.ceil(goal.users / goal.replicas_for(room))
-        if 2 * deployment.slots > min(users, room, MOST_SLOTS):
+        requests = room if goal.requests is None else math.ceil(goal.requests / goal.replicas_for(room))
+        if 2 * deployment.slots > min(requests, room, MOST_SLOTS):
             return best
         versions = [more_slots(layout.version)]
         while versions and not self._versions.room(versions[0]):

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cache, cached_property, partial
 
 from wse.compiler.search.search import Compilation
-from wse.serving.goal import LATENCY, Goal
+from wse.serving.goal import LATENCY, THROUGHPUT, Goal
 from wse.serving.plan import Plan, plan
 from wse.studies.compile.capacity import min_planned_users, users_by_bytes
 from wse.studies.compile.choose import NARROW
@@ -66,14 +66,15 @@ class LayoutRanking:
         """Find the maximum number of users whose KV caches fit on some layout, `max_users`.
 
         It is found only if the goal states users and replicas, and no known layout has room for all
-        users of a replica.
+        requests in flight on a replica.
         """
         if goal.users is None or goal.replicas is None:
             return
-        self.layouts_for(goal)
-        users = math.ceil(goal.users / goal.replicas)
-        if self.max_users < users:
-            self._known_room = max_users_with_room(self._prepared, self.max_users, users)
+        found_goal = self._with_in_flight(goal)
+        self.layouts_for(found_goal)
+        requests = math.ceil((found_goal.requests or 1) / goal.replicas)
+        if self.max_users < requests:
+            self._known_room = max_users_with_room(self._prepared, self.max_users, requests)
 
     def plan(self, layout: CompiledLayout, goal: Goal) -> Plan | None:
         """Return how many users and replicas of a layout best meet a goal; None if no user fits.
@@ -107,29 +108,61 @@ class LayoutRanking:
         If machines serve one user at a time (`serves_one_user`), the only layout is the one that an
         estimate chooses for one user.
 
+        If users pause between requests, layouts are searched for the requests that are in flight
+        (`_with_in_flight`), and ranked for all users.
+
         Raises:
             DoesNotFit: The model does not fit.
         """
+        goal = self._with_in_flight(goal)
         if self._prepared.serves_one_user(goal):
             return [self._layout_for_one_user]
-        if goal.users is not None:
+        if goal.requests is not None:
             if goal.replicas is None:
                 return self._with_free_replicas(goal)
             fewest_replicas = replace(goal, replicas=None).replicas_for(users_by_bytes(self._prepared))
             if fewest_replicas < goal.replicas:
                 self._searched_layouts(replace(goal, replicas=fewest_replicas))
         layouts = self._searched_layouts(goal)
-        if goal.users is None or goal.replicas is None:
+        if goal.requests is None or goal.replicas is None:
             return layouts
-        # 3. Room for the users of a replica.
-        users = math.ceil(goal.users / goal.replicas)
-        if layouts[0].deployment.max_concurrency >= users:
+        # 3. Room for the requests in flight on a replica.
+        requests = math.ceil(goal.requests / goal.replicas)
+        if layouts[0].deployment.max_concurrency >= requests:
             return layouts
         if not goal.users_may_wait:
-            return self._layouts_for(goal) if self._found_layouts(users, users) else layouts
-        if self.max_users < users and self._trial_with_room(users) is not None:
-            self._known_room = users
+            return self._layouts_for(goal) if self._found_layouts(requests, requests) else layouts
+        if self.max_users < requests and self._trial_with_room(requests) is not None:
+            self._known_room = requests
         return layouts
+
+    def _with_in_flight(self, goal: Goal) -> Goal:
+        """Return a goal with the expected number of requests in flight, if its users pause.
+
+        At first, the number is that on the layout with the highest throughput within the latency
+        limits. On the best layout for this number, requests may be faster, so that fewer are in
+        flight. The best layout is therefore searched again, until the number stays the same.
+        """
+        if goal.users is None or goal.in_flight is not None or not self._prepared.shape.think_s:
+            return goal
+        any_users = replace(goal, users=None, replicas=1, objective=THROUGHPUT)
+        in_flight = self._in_flight(self.layouts_for(any_users)[0], goal)
+        while True:
+            found_goal = replace(goal, in_flight=in_flight)
+            in_flight = self._in_flight(self.layouts_for(found_goal)[0], goal)
+            if in_flight >= (found_goal.in_flight or 0):
+                return found_goal
+
+    def _in_flight(self, layout: CompiledLayout, goal: Goal) -> int:
+        """Return the number of requests that a goal's users have in flight on a layout, rounded up.
+
+        Requests that have to wait for KV-cache space are not counted.
+        """
+        best_plan, room = self.plan(layout, goal), layout.deployment.max_concurrency
+        if best_plan is None:
+            return goal.users or 1
+        replicas = best_plan.point.replicas
+        return max(replicas, math.ceil(min(best_plan.point.in_flight, replicas * room)))
 
     @cached_property
     def _layout_for_one_user(self) -> CompiledLayout:
@@ -145,7 +178,7 @@ class LayoutRanking:
 
     def _searched_layouts(self, goal: Goal) -> list[CompiledLayout]:
         """Search for layouts (steps 1 and 2 of `layouts_for`), and return them, ranked, with their versions."""
-        if goal.users is not None or goal.objective != LATENCY:
+        if goal.requests is not None or goal.objective != LATENCY:
             self._search_for_many(goal)  # 1
         found_count = sum(len(search_result.candidates) for search_result in self._searches)
         if not self._searched_fastest and (found_count < MANY_USERS.finalists or not goal.only_throughput):
@@ -189,9 +222,9 @@ class LayoutRanking:
 
         If the goal states no replicas, the fewest whose SRAM can hold all KV caches are assumed.
         """
-        if goal.users is None:
+        if goal.requests is None:
             return math.inf
-        return math.ceil(goal.users / goal.replicas_for(users_by_bytes(self._prepared)))
+        return math.ceil(goal.requests / goal.replicas_for(users_by_bytes(self._prepared)))
 
     def _search_for_many(self, goal: Goal) -> None:
         """Search for layouts that suit the number of users per replica, unless this was done before.

@@ -12,7 +12,7 @@ from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
 from wse.studies.serve_sim.machines.drafts import drawn_drafts
 from wse.studies.serve_sim.machines.gpus import gpu_machine
-from wse.studies.serve_sim.machines.layouts import Pauses, service_layout
+from wse.studies.serve_sim.machines.layouts import service_layout
 from wse.studies.serve_sim.machines.machine import ServingMachine, check_room, max_users_of
 from wse.studies.serve_sim.machines.service_machines import ServiceMachines
 from wse.studies.serve_sim.machines.wafers import wafer_machine
@@ -49,14 +49,13 @@ def compile_service(
     def capacity_of(layout: ChosenLayout) -> float:
         """Return the simulated capacity of a layout in requests per second, or 0 if the service does not fit on it."""
         try:
-            machines = machines_with(typical, timed_machine(layout, None))
+            machines = machines_with(typical, timed_machine(layout))
         except (BadInput, DoesNotFit):
             return 0.0
         return capacity_requests_per_s(typical, machines.max_users, machines.simulator(1))
 
     simulate = capacity_of if typical.lengths_vary else None
-    layout, users = service_layout(placement, _pauses(prepared_serve), simulate)
-    return machines_with(shortest_requests, timed_machine(layout, users))
+    return machines_with(shortest_requests, timed_machine(service_layout(placement, simulate)))
 
 
 def _service_machines(
@@ -86,19 +85,11 @@ def _service_machines(
     return ServiceMachines(prepared=prepared_serve, decode=decode, prefill=prefill, drafts=drafts, max_users=max_users)
 
 
-def _pauses(prepared_serve: PreparedServe) -> Pauses | None:
-    """Return the users of the service who pause between requests, or None if there are none."""
-    base, think_s = prepared_serve.request.base, prepared_serve.workload.think_s
-    if base.serving.users is None or not think_s:
-        return None
-    return Pauses(users=base.serving.users, think_s=think_s, replicas=base.replicas)
-
-
 def _prefill_machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
     """Compile and time the passes of the machine that reads prompts."""
     if isinstance(placement, PreparedGpuEstimate):
         return _gpu_machine(prepared_serve, placement)
-    return _wafer_machine(prepared_serve, choose_layout(placement), None)
+    return _wafer_machine(prepared_serve, choose_layout(placement))
 
 
 def _gpu_machine(prepared_serve: PreparedServe, placement: PreparedGpuEstimate) -> ServingMachine:
@@ -108,10 +99,10 @@ def _gpu_machine(prepared_serve: PreparedServe, placement: PreparedGpuEstimate) 
     return gpu_machine(placement, prepared_serve.context, tokens, request.draft_tokens, request.parking)
 
 
-def _wafer_machine(prepared_serve: PreparedServe, layout: ChosenLayout, layout_users: int | None) -> ServingMachine:
-    """Time the passes of a layout of wafers, which was chosen for a number of users if they pause."""
+def _wafer_machine(prepared_serve: PreparedServe, layout: ChosenLayout) -> ServingMachine:
+    """Time the passes of a layout of wafers."""
     request = prepared_serve.request
-    return wafer_machine(layout, layout_users, _mean_tokens(prepared_serve), request.draft_tokens, request.parking)
+    return wafer_machine(layout, _mean_tokens(prepared_serve), request.draft_tokens, request.parking)
 
 
 def _mean_tokens(prepared_serve: PreparedServe) -> int:

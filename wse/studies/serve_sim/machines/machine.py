@@ -47,7 +47,7 @@ class MachineResult(Result):
     ]
     round_s: Annotated[float, Doc("seconds between two tokens of a single user", "s")]
     layout_users: Annotated[
-        int | None, Doc("users in flight for whom the layout was chosen, if users pause; absent for any number")
+        int | None, Doc("requests in flight on a replica if users pause, rounded up; absent if they saturate it")
     ] = None
 
     @property

@@ -15,6 +15,7 @@ from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.placement import model_result
 from wse.studies.serve_sim.machines.drafts import drafted_costs
 from wse.studies.serve_sim.machines.kv_tiers import wafer_tiers
+from wse.studies.serve_sim.machines.layouts import users_in_flight
 from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine
 from wse.studies.serve_sim.options import TierOptions
 
@@ -23,7 +24,7 @@ NO_INPUTS: Final = ("capacity", "verify_tokens")
 
 
 def wafer_machine(
-    layout: ChosenLayout, layout_users: int | None, mean_tokens: int, draft_tokens: int | None, parking: TierOptions
+    layout: ChosenLayout, mean_tokens: int, draft_tokens: int | None, parking: TierOptions
 ) -> ServingMachine:
     """Build the serving-simulation model of a wafer machine by timing the passes of a layout.
 
@@ -32,7 +33,6 @@ def wafer_machine(
 
     Args:
         layout: The chosen layout.
-        layout_users: Users in flight for whom the layout was chosen, if users pause; None otherwise.
         mean_tokens: Mean number of tokens per request, prompt plus answer.
         draft_tokens: Number of tokens per draft. None selects the fastest number.
         parking: Memory tiers that store KV caches of prompt prefixes for reuse.
@@ -67,7 +67,7 @@ def wafer_machine(
             grid_contexts=costs.contexts,
             grid_last_chunks=costs.prefill.last_tokens,
             round_s=costs.round_s(1, prepared_estimate.middle_context[0], ()),
-            layout_users=layout_users,
+            layout_users=users_in_flight(layout),
         ),
         inputs={name: value for name, value in inputs(prepared_estimate).items() if name not in NO_INPUTS},
         kv_bytes_per_token=kv_bytes,
