@@ -16,7 +16,7 @@ import pytest
 
 import wse
 from wse.cli import main
-from wse.cli.reference.docstring import argument_docs
+from wse.cli.reference import argument_docs
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.quantity import TOKEN
 from wse.studies.compare.request import CompareRequest

@@ -240,15 +240,15 @@ def settings(rounds: int) -> Figures:
     from wse.studies.sweep.row import estimate_setting
 
     grid = Grid(tuple(Axis(name, values) for name, values in SWEEP.items()))
-    outcomes, seconds = [], []
+    entries, seconds = [], []
     for setting in range(len(grid)):
         began = time.process_time()
-        outcomes.append(estimate_setting(setting, grid.request(setting)))
+        entries.append(estimate_setting(setting, grid.request(setting))[0])
         seconds.append(time.process_time() - began)
-    assert not any(outcome.failed for outcome in outcomes), outcomes
+    assert not any(entry.error for entry in entries), entries
     return {
         "setting_s": statistics.mean(seconds[1:]),
-        "row_kb": statistics.mean(len(outcome.line) for outcome in outcomes) / 1e3,
+        "row_kb": statistics.mean(len(entry.line()) for entry in entries) / 1e3,
         "worker_mb": _memory_mb("VmHWM"),
     }
 

@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,7 +156,7 @@ def test_lost_wafer_is_named_and_its_run_resumes(cluster: Any, tmp_path: Path, m
 
     monkeypatch.setattr(RayEngine, "verify", verify_until_killed)
     request = named_request("streams", record=None, checkpoint=checkpoint, checkpoint_every=0.0)
-    message = refusal(WorkerLost, run, replace(request, engine="ray"))
+    message = refusal(WorkerLost, run, replace_options(request, engine="ray"))
     assert message.startswith("wafer 1: its process has ended")
     assert message.endswith(f"the same command resumes from {checkpoint}")
     resumed = run(request)

@@ -19,7 +19,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from wse.cli.standard_output import drop_stdout
+from wse.cli.options import drop_stdout
 from wse.garbage_collection import collect_rarely
 
 INTERRUPTED = 130

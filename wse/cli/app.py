@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, Final, get_args
 
 import typer
@@ -11,18 +12,6 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 import wse
-from wse.cli import cache as cache_command
-from wse.cli import catalogue, claims, pattern, run, validate, view
-from wse.cli import compare as compare_command
-from wse.cli import compile as compile_command
-from wse.cli import estimate as estimate_command
-from wse.cli import explore as explore_command
-from wse.cli import export as export_command
-from wse.cli import inspect as inspect_command
-from wse.cli import scenario as scenario_command
-from wse.cli import serve as serve_command
-from wse.cli import serve_sim as serve_sim_command
-from wse.cli import sweep as sweep_command
 from wse.cli.parameters import with_options
 from wse.errors import BadInput, UnknownName
 from wse.option import Panel
@@ -90,28 +79,24 @@ def _argument(parameter: Any) -> str:
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # base class of typer's usage errors, which typer does not export
 
-COMMANDS: Final[dict[str, Callable[..., None]]] = {
-    "run": run.run,
-    "compile": compile_command.compile_,
-    "estimate": estimate_command.estimate,
-    "compare": compare_command.compare,
-    "serve-sim": serve_sim_command.serve_sim,
-    "serve": serve_command.serve,
-    "inspect": inspect_command.inspect,
-    "view": view.view,
-    "export": export_command.export,
-    "validate": validate.validate,
-    "claims": claims.claims,
-    "pattern": pattern.pattern,
-    "scenario": scenario_command.scenario,
-    "sweep": sweep_command.sweep,
-    "explore": explore_command.explore,
-    "models": catalogue.models,
-    "wafers": catalogue.wafers,
-    "gpus": catalogue.gpus,
-    "mappings": catalogue.mappings,
-    "cache": cache_command.cache,
+
+def _function(name: str) -> Callable[..., None]:
+    """Return the function of a command: ``serve_sim`` in ``wse/cli/serve_sim.py`` for ``serve-sim``."""
+    function_name = name.replace("-", "_")
+    module_name = "catalogue" if name in ("models", "wafers", "gpus", "mappings") else function_name
+    function: Callable[..., None] = getattr(import_module(f"wse.cli.{module_name}"), function_name)
+    return function
+
+
+COMMANDS: Final = {
+    name: _function(name)
+    for name in (
+        *("run", "compile", "estimate", "compare", "serve-sim", "serve", "inspect", "view", "export"),
+        *("validate", "claims", "pattern", "scenario", "sweep", "explore"),
+        *("models", "wafers", "gpus", "mappings", "cache"),
+    )
 }
+"""Function of each command, in the order of the help."""
 
 SEARCHING: Final = frozenset(
     ("run", "compile", "estimate", "compare", "serve-sim", "serve", "validate", "claims", "scenario", "sweep")

@@ -9,14 +9,7 @@ from wse.option import Option
 
 
 def cache(
-    action: Annotated[
-        str,
-        Option(
-            positional=True,
-            metavar="info|clear",
-            doc="Show the folder and its size (default), or delete all entries.",
-        ),
-    ] = "info",
+    action: Annotated[str, Option(positional=True, metavar="info|clear")] = "info",
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Show or delete the cached answers of earlier commands.
@@ -30,6 +23,9 @@ def cache(
     \b
       wse cache
       wse cache clear
+
+    Args:
+        action: Show the folder and its size (default), or delete all entries.
     """
     from wse.errors import UnknownName
     from wse.studies.cache_result import clear_cache, show_cache

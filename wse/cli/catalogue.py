@@ -22,10 +22,7 @@ def models(json: opt.Json = False) -> None:  # noqa: FBT002
 
 
 def wafers(
-    name: Annotated[
-        str | None,
-        Option(positional=True, metavar="NAME|FILE", doc="Show every number of this wafer or software profile."),
-    ] = None,
+    name: Annotated[str | None, Option(positional=True, metavar="NAME|FILE")] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """List the bundled wafers and software profiles.
@@ -37,6 +34,9 @@ def wafers(
     \b
       wse wafers
       wse wafers wse2
+
+    Args:
+        name: Show every number of this wafer or software profile.
     """
     from wse.studies import catalogue
 
@@ -47,10 +47,7 @@ def wafers(
 
 
 def gpus(
-    name: Annotated[
-        str | None,
-        Option(positional=True, metavar="NAME|FILE", doc="Show every number of this GPU or serving stack."),
-    ] = None,
+    name: Annotated[str | None, Option(positional=True, metavar="NAME|FILE")] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """List the bundled GPUs and serving stacks.
@@ -63,6 +60,9 @@ def gpus(
       wse gpus
       wse gpus h100
       wse gpus vllm
+
+    Args:
+        name: Show every number of this GPU or serving stack.
     """
     from wse.studies import gpu_catalogue
 

@@ -11,21 +11,9 @@ from wse.option import Option
 
 
 def claims(
-    number: Annotated[
-        list[str] | None,
-        Option(positional=True, repeats=True, metavar="N", doc="Claims to explain, by their numbers. Default: all."),
-    ] = None,
-    page: Annotated[
-        str | None,
-        Option(
-            panel="Output",
-            metavar="FILE.md",
-            doc="Also write a page of the claims, with their plots in the same folder.",
-        ),
-    ] = None,
-    png: Annotated[
-        str | None, Option(panel="Output", metavar="FILE.png", doc="Also draw the plot of one claim.")
-    ] = None,
+    number: Annotated[list[str] | None, Option(positional=True, repeats=True, metavar="N")] = None,
+    page: Annotated[str | None, Option(panel="Output", metavar="FILE.md")] = None,
+    png: Annotated[str | None, Option(panel="Output", metavar="FILE.png")] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Check claims about fast inference, on wafers and on GPUs.
@@ -39,6 +27,11 @@ def claims(
       wse claims
       wse claims 7
       wse claims 2 --png chain.png
+
+    Args:
+        number: Claims to explain, by their numbers. Default: all.
+        page: Also write a page of the claims, with their plots in the same folder.
+        png: Also draw the plot of one claim.
     """
     from wse.reports.progress import CLAIMING, progress_on
     from wse.studies.claims.study import decide_to_files

@@ -15,7 +15,7 @@ from wse.errors import BadInput
 from wse.option import Option
 from wse.studies.compare.request import CompareRequest
 from wse.studies.options import known_names
-from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice, check_engine
 
 if TYPE_CHECKING:
     from wse.reports.result import Result
@@ -27,50 +27,23 @@ R = TypeVar("R", bound="Result")
 
 OF_TRACES: Final = frozenset(("model", "economics", "price", "csv", "png", "html", "markdown", "json"))
 """Options that apply to a comparison of traces. All others apply to models only."""
-
-
-Models = Annotated[
-    list[str],
-    Option(
-        doc="A model as for wse run, or two files that wse run wrote.",
-        metavar="MODEL|TRACE TRACE",
-        known_values=known_names.models,
-        positional=True,
-        repeats=True,
-    ),
-]
-Question = Annotated[
-    str | None,
-    Option(
-        doc="Report the verdict on a question: one-wafer-or-many, pipeline-or-tensor or sram-or-streaming.",
-        panel="Output",
-        metavar="NAME",
-        known_values=("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"),
-    ),
-]
-Html = Annotated[str | None, Option(doc="Write one page with tables and plot.", panel="Output", metavar="FILE")]
+QUESTIONS: Final = ("one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming")
 
 
 def compare(
     invocation: typer.Context,
-    model: Models,
+    model: Annotated[
+        list[str],
+        Option(positional=True, repeats=True, metavar="MODEL|TRACE TRACE", known_values=known_names.models),
+    ],
     request: CompareRequest,
-    question: Question = None,
-    csv: Annotated[str | None, Option(doc="Write the rows as CSV too.", panel="Output", metavar="FILE")] = None,
-    png: Annotated[str | None, Option(doc="Write a plot of the rows.", panel="Output", metavar="FILE")] = None,
-    html: Html = None,
-    engine: EngineName = LOCAL,
-    ray_address: RayAddress = None,
-    detail: Annotated[  # noqa: FBT002
-        bool,
-        Option(
-            doc="List all candidates with their traffic, even impossible ones; without --mapping, of all mappings.",
-            panel="Output",
-        ),
-    ] = False,
-    markdown: Annotated[  # noqa: FBT002
-        bool, Option(doc="Print tables as Markdown.", panel="Output")
-    ] = False,
+    question: Annotated[str | None, Option(panel="Output", metavar="NAME", known_values=QUESTIONS)] = None,
+    csv: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
+    png: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
+    html: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
+    engine: EngineChoice = THIS_MACHINE,
+    detail: Annotated[bool, Option(panel="Output")] = False,  # noqa: FBT002
+    markdown: Annotated[bool, Option(panel="Output")] = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Compare wafers, mappings and GPUs for a model, or two runs.
@@ -86,6 +59,17 @@ def compare(
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --question sram-or-streaming
       wse compare story --mesh 24x24 --lengths 64/64,16/128 --ttft 1ms --tpot 50us --top 3 --markdown
       wse compare story --mesh 24x24 --prompt-len 64 --new-tokens 64 --gpu h100 --gpus 1 --stack vllm
+
+    Args:
+        model: A model as for wse run, or two files that wse run wrote.
+        question: Report the verdict on a question: one-wafer-or-many, pipeline-or-tensor or
+            sram-or-streaming.
+        csv: Write the rows as CSV too.
+        png: Write a plot of the rows.
+        html: Write one page with tables and plot.
+        detail: List all candidates with their traffic, even impossible ones; without --mapping, of
+            all mappings.
+        markdown: Print tables as Markdown.
     """
     from wse.compiler.strategies import strategies
     from wse.reports.progress import COMPARING, progress_on
@@ -97,8 +81,7 @@ def compare(
     from wse.studies.compare.tables import verdict_table
     from wse.tracing.query.two_traces.compare import is_trace
 
-    choice = EngineChoice(engine, ray_address)
-    check_engine(choice)
+    check_engine(engine)
     files = check_files(model, csv=csv, png=png, html=html)
     if len(model) > 1 or is_trace(model[0]):
         traces = _compare_traces(invocation, model, request.base.costs)
@@ -110,7 +93,7 @@ def compare(
         request = replace(request, candidates=tuple(strategies()))
     check_pictures(files, question, request)
     with progress_on(sys.stderr, COMPARING) as on_progress:
-        result = compare_machines(request, question, on_progress, engine=choice)
+        result = compare_machines(request, question, on_progress, engine=engine)
     write_files(result, files)
     tables = result.tables(detail=detail)
     if isinstance(result, CompareResult):

@@ -6,7 +6,7 @@ from wse.cli import options as opt
 from wse.studies.compile.request import CompileRequest
 
 
-def compile_(
+def compile(
     request: CompileRequest,
     write_mapping: opt.WriteMapping = None,
     json: opt.Json = False,  # noqa: FBT002

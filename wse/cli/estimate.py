@@ -17,31 +17,14 @@ if TYPE_CHECKING:
     from wse.studies.what_if.result import WhatIfResult
 
 
-WhatIf = Annotated[
-    str | None,
-    Option(
-        doc="Instead of one estimate, show the effect of each change on its own, the largest first: "
-        "clock, sram, hop, arithmetic, dispatch, latency, bandwidth, host, or a number as for --set; default: all "
-        "of these.",
-        panel="Output",
-        metavar="CHANGE=xFACTOR,...|default",
-        known_values=known_names.changes,
-    ),
-]
-Png = Annotated[
-    str | None,
-    Option(doc="Draw --what-if or --uncertainty as a tornado chart.", panel="Output", metavar="FILE.png"),
-]
-
-
 def estimate(
     request: EstimateRequest,
     command_line: typer.Context,
-    detail: Annotated[  # noqa: FBT002
-        bool, Option(doc="Also show results by kind of layer and stage, and the placement.", panel="Output")
-    ] = False,
-    what_if: WhatIf = None,
-    png: Png = None,
+    detail: Annotated[bool, Option(panel="Output")] = False,  # noqa: FBT002
+    what_if: Annotated[
+        str | None, Option(panel="Output", metavar="CHANGE=xFACTOR,...|default", known_values=known_names.changes)
+    ] = None,
+    png: Annotated[str | None, Option(panel="Output", metavar="FILE.png")] = None,
     write_mapping: opt.WriteMapping = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
@@ -58,6 +41,13 @@ def estimate(
       wse estimate llama-3-8b --wafer wse2 --trace llama-3-8b.h5
       wse estimate llama-3-8b --what-if clock=x2,sram=x2,latency=x0.5 --png tornado.png
       wse estimate llama-3.1-70b --gpu h100 --gpus 8 --stack vllm --dtype fp8 --batch 16
+
+    Args:
+        detail: Also show results by kind of layer and stage, and the placement.
+        what_if: Instead of one estimate, show the effect of each change on its own, the largest
+            first: clock, sram, hop, arithmetic, dispatch, latency, bandwidth, host, or a number as
+            for --set; default: all of these.
+        png: Draw --what-if or --uncertainty as a tornado chart.
     """
     from wse.reports.progress import ESTIMATING, progress_on
     from wse.studies.estimate.cached import cached_estimate
@@ -88,8 +78,7 @@ def estimate(
         result = cached_estimate(request, on_progress=on_progress)
     opt.write_mapping_file(path, result.system)
     if picture is not None and result.uncertainty is not None:
-        from wse.reports.figure import png_of
-        from wse.reports.output_file import write_output
+        from wse.reports.output_file import png_of, write_output
 
         write_output("--png", picture, png_of(result.uncertainty.plot()))
     opt.print_result(result, json=json, detail=detail)
@@ -103,7 +92,7 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
         changes: Value of --what-if, the changed numbers.
         png: Value of --png, or None.
     """
-    from wse.reports.output_file import picture_path, write_output
+    from wse.reports.output_file import picture_path, png_of, write_output
     from wse.reports.progress import TRYING, progress_on
     from wse.studies.what_if.changes import read_changes
     from wse.studies.what_if.study import check, what_if
@@ -114,7 +103,5 @@ def _what_if(request: EstimateRequest, changes: str, png: str | None) -> WhatIfR
     with progress_on(sys.stderr, TRYING) as on_progress:
         result = what_if(request, changes_to_try, on_progress)
     if path is not None:
-        from wse.reports.figure import png_of
-
         write_output("--png", path, png_of(result.plot()))
     return result

@@ -10,17 +10,8 @@ from wse.option import Option
 
 
 def explore(
-    table: Annotated[
-        str, Option(positional=True, metavar="TABLE.csv", doc="A table of wse sweep, or another CSV file.")
-    ],
-    output: Annotated[
-        str | None,
-        Option(
-            short="-o",
-            metavar="FILE.html",
-            doc="The page. Default: the name of the table, with .html, in the same folder.",
-        ),
-    ] = None,
+    table: Annotated[str, Option(positional=True, metavar="TABLE.csv")],
+    output: Annotated[str | None, Option(short="-o", metavar="FILE.html")] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Write a page that plots any two columns of a table.
@@ -34,6 +25,10 @@ def explore(
     \b
       wse explore wse-sweep.csv
       wse explore compare.csv -o compare-explored.html
+
+    Args:
+        table: A table of wse sweep, or another CSV file.
+        output: The page. Default: the name of the table, with .html, in the same folder.
     """
     from wse.studies.explore.study import explore as study
 

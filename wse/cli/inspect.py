@@ -16,9 +16,7 @@ from wse.tracing.requests import InspectRequest
 
 def inspect(
     request: InspectRequest,
-    csv: Annotated[
-        str | None, Option(metavar="FILE|-", doc="Also write the view as CSV; -: only CSV, to stdout.")
-    ] = None,
+    csv: Annotated[str | None, Option(metavar="FILE|-")] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Show the contents of a trace: cycles, PEs, steps, links.
@@ -40,6 +38,9 @@ def inspect(
       wse inspect wse-run.h5 --diff other.h5
       wse inspect wse-run.h5 --check
       wse inspect wavelets.h5 --cycles 100-200
+
+    Args:
+        csv: Also write the view as CSV; -: only CSV, to stdout.
     """
     from wse.reports.output_file import output_path, picture_path, write_output
     from wse.reports.rows_csv import nested_csv

@@ -1,8 +1,9 @@
 """Command parameters for typer, derived from the options of the commands.
 
-A command is a function. Its parameter ``request: RunRequest`` stands for all options of that class.
-A parameter ``Annotated[TYPE, Option(...)]`` is an option by itself. ``with_options`` creates a
-function for typer that has each option as a parameter. It builds the request and calls the command.
+A command is a function. A parameter ``request: RunRequest`` stands for all options of that class.
+A parameter ``Annotated[TYPE, Option(...)]`` is an option by itself. Its help text is the description
+under ``Args:`` in the docstring of the command, unless the `Option` has one. ``with_options`` creates
+a function for typer that has each option as a parameter. It builds the request and calls the command.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import is_dataclass
 from inspect import Parameter
 from typing import Annotated, Any, Final, get_type_hints
 
@@ -19,9 +21,7 @@ import typer
 from wse.cache.store import without_cache
 from wse.hardware.quantity import is_time
 from wse.option import Option
-from wse.studies.options.option import RequestField, make_request, options_of, request_field
-
-REQUEST: Final = "request"
+from wse.studies.options.option import RequestField, make_request, options_of, request_field, section_docs
 
 Command = Callable[..., None]
 
@@ -39,18 +39,21 @@ def with_options(command: Command, *, searches: bool = False) -> Command:
     """Return a function for typer that has a separate parameter for each option of a command.
 
     Args:
-        command: Function of the command. Its parameter ``request`` stands for many options.
+        command: Function of the command. A parameter whose type is a dataclass, such as
+            ``request: RunRequest``, stands for all options of that class.
         searches: Whether the command searches for layouts. It then has the option ``--no-cache``.
     """
     hints = get_type_hints(command, include_extras=True)
-    request = hints.get(REQUEST)
-    request_fields = {} if request is None else options_of(request)
+    groups = {name: options_of(hint) for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
+    help_text, docs = str(command.__doc__).partition("\n    Args:\n")[0], section_docs(command.__doc__, "Args")
     command_fields: dict[str, RequestField] = {}
     signature: list[Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
-        option = request_field(parameter.name, hints[parameter.name], parameter.default)
-        if parameter.name == REQUEST:
-            signature += map(_parameter, request_fields.values())
+        option = request_field(
+            parameter.name, hints[parameter.name], parameter.default, doc=docs.get(parameter.name, "")
+        )
+        if parameter.name in groups:
+            signature += map(_parameter, groups[parameter.name].values())
         elif option is not None:
             command_fields[parameter.name] = option
             signature.append(_parameter(option))
@@ -64,17 +67,19 @@ def with_options(command: Command, *, searches: bool = False) -> Command:
     def call(**parsed: Any) -> None:
         """Run the command with the options that typer has parsed.
 
-        The options of the request class are converted and combined into one request object. Other
-        options are converted and passed to the command as separate arguments.
+        The options of a class are converted and combined into one object. Other options are
+        converted and passed to the command as separate arguments.
         """
         uses_cache = not parsed.pop(NO_CACHE.name, False)
-        values = {name: field.value(parsed.pop(name)) for name, field in (request_fields | command_fields).items()}
-        arguments = parsed | {name: values[name] for name in command_fields}
-        if request is not None:
-            arguments[REQUEST] = make_request(request, **{name: values[name] for name in request_fields})
+        arguments = {}
+        for group, fields in groups.items():
+            values = {name: field.value(parsed.pop(name)) for name, field in fields.items()}
+            arguments[group] = make_request(hints[group], **values)
+        arguments |= {name: field.value(parsed.pop(name)) for name, field in command_fields.items()}
         with nullcontext() if uses_cache else without_cache():
-            command(**arguments)
+            command(**parsed, **arguments)
 
+    call.__doc__ = help_text
     call.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in signature}
     return call

@@ -13,16 +13,8 @@ from wse.studies.pattern.request import PatternRequest
 
 def pattern(
     request: PatternRequest,
-    html: Annotated[
-        str | None,
-        Option(
-            doc="Write one page with the tables, and an animation of the wavelets of small cases: up to 128 PEs and "
-            "20,000 hops of words.",
-            panel="Output",
-            metavar="FILE",
-        ),
-    ] = None,
-    png: Annotated[str | None, Option(doc="Write a plot of cycles over words.", panel="Output", metavar="FILE")] = None,
+    html: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
+    png: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Compare reduces, broadcasts and gathers on a line of PEs.
@@ -39,6 +31,11 @@ def pattern(
       wse pattern chain,two_phase@8,k_tree --pes 64,750 --words 1,64,1024
       wse pattern chain_multicast,k_tree_all_reduce,ring_all_reduce --pes 32 --wavelet
       wse pattern k_tree,chain --pes 16 --words 8 --html patterns.html
+
+    Args:
+        html: Write one page with the tables, and an animation of the wavelets of small cases: up to
+            128 PEs and 20,000 hops of words.
+        png: Write a plot of cycles over words.
     """
     from wse.reports.progress import COMPARING, progress_on
     from wse.studies.pattern.page import compare_to_files

@@ -25,7 +25,6 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
       wse run --new-tokens 8 --wavelets --trace wavelets.h5
       wse run --new-tokens 8 --record activations=layers.0.*,head
     """
-    from wse.cli.standard_output import while_read
     from wse.reports.progress import COMPILING, GENERATING, STORING, ignore, progress_on
     from wse.reports.terminal import stream_text
     from wse.studies.run.answer import RunCallbacks
@@ -43,7 +42,7 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
         stream_text(sys.stdout) as on_text,
     ):
         callbacks = RunCallbacks(
-            on_text=ignore if json else while_read(on_text) if leaves_files else on_text,
+            on_text=ignore if json else opt.while_read(on_text) if leaves_files else on_text,
             on_warning=opt.warn,
             on_stored=on_stored,
             on_progress=on_progress,

@@ -13,21 +13,11 @@ from wse.studies.options import known_names
 
 def scenario(
     name: Annotated[
-        str | None,
-        Option(
-            positional=True,
-            metavar="NAME|FILE",
-            doc="A bundled scenario, or a TOML file. Without it, list the bundled ones.",
-            known_values=known_names.scenarios,
-        ),
+        str | None, Option(positional=True, metavar="NAME|FILE", known_values=known_names.scenarios)
     ] = None,
-    png: Annotated[str | None, Option(doc="Write its drawings as an image.", panel="Output", metavar="FILE")] = None,
-    html: Annotated[
-        str | None, Option(doc="Write one page with tables and drawings.", panel="Output", metavar="FILE")
-    ] = None,
-    detail: Annotated[  # noqa: FBT002
-        bool, Option(doc="Also list all combinations, with each figure, and assumptions.", panel="Output")
-    ] = False,
+    png: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
+    html: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
+    detail: Annotated[bool, Option(panel="Output")] = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Find the settings that agree with published figures.
@@ -41,6 +31,12 @@ def scenario(
       wse scenario
       wse scenario fast-mode
       wse scenario fast-mode --html fast-mode.html --png fast-mode.png
+
+    Args:
+        name: A bundled scenario, or a TOML file. Without it, list the bundled ones.
+        png: Write its drawings as an image.
+        html: Write one page with tables and drawings.
+        detail: Also list all combinations, with each figure, and assumptions.
     """
     from wse.errors import BadInput
     from wse.reports.progress import ANSWERING, progress_on

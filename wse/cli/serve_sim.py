@@ -12,13 +12,8 @@ from wse.studies.serve_sim.request import ServeRequest
 
 def serve_sim(
     request: ServeRequest,
-    timeline: Annotated[
-        str | None,
-        Option(doc="Write a timeline that Perfetto opens, a .json file.", panel="Output", metavar="FILE"),
-    ] = None,
-    html: Annotated[
-        str | None, Option(doc="Write one page with tables and the queue over time.", panel="Output", metavar="FILE")
-    ] = None,
+    timeline: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
+    html: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Simulate the serving of requests over time: queue, TTFT, cost.
@@ -33,6 +28,10 @@ def serve_sim(
       wse serve-sim llama-3-8b --load 0.9 --length-cv 0.5 --ttft 100ms --tpot 1ms
       wse serve-sim llama-3-8b --batching static --max-users 8 --batch-wait 500ms
       wse serve-sim llama-3-8b --prefill own --fast-share 0.1 --timeline serve.json --html serve.html
+
+    Args:
+        timeline: Write a timeline that Perfetto opens, a .json file.
+        html: Write one page with tables and the queue over time.
     """
     from wse.reports.progress import SERVING, progress_on
     from wse.studies.serve_sim.files import serve_to_files

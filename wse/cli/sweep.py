@@ -9,31 +9,8 @@ from typing import Annotated
 from wse.cli import options as opt
 from wse.option import Option
 from wse.studies.options import known_names
-from wse.studies.options.engine import LOCAL, EngineChoice, EngineName, RayAddress, check_engine
+from wse.studies.options.engine import THIS_MACHINE, EngineChoice, check_engine
 
-GridSource = Annotated[
-    str | None,
-    Option(
-        positional=True,
-        metavar="[FILE.toml|MODEL]",
-        doc="A grid of settings, or the model that all settings share.",
-    ),
-]
-Sets = Annotated[
-    list[str] | None,
-    Option(
-        flag="--set",
-        repeats=True,
-        metavar="FIELD=A,B,...",
-        doc="Values of a field, replacing those of the file: an option of `wse estimate` with underscores, or a "
-        "number of a wafer or of software, such as wafer.hop_cycles. Give values that contain commas in the "
-        "file. Repeatable; the last varies fastest.",
-    ),
-]
-Jobs = Annotated[
-    int | None,
-    Option(metavar="N", doc="Number of processes. Default: all cores, or a cluster's CPUs.", panel="Machines"),
-]
 Columns = Annotated[
     str | None,
     Option(
@@ -44,42 +21,21 @@ Columns = Annotated[
         metavar="NAME,...",
     ),
 ]
-Sort = Annotated[
-    str | None,
-    Option(
-        doc="Sort by a column: best first, or smallest first; largest first with NAME:down.",
-        panel="Output",
-        metavar="NAME",
-        known_values=known_names.sweep_columns,
-    ),
-]
-Top = Annotated[int | None, Option(doc="Maximum number of rows to print. Default: 20.", panel="Output")]
-Png = Annotated[str | None, Option(doc="Plot the printed columns over an axis.", panel="Output", metavar="FILE.png")]
-PlotAxis = Annotated[
-    str | None,
-    Option(doc="Horizontal axis of --png. Default: the axis with the most values.", panel="Output", metavar="AXIS"),
-]
-EveryColumn = Annotated[
-    bool, Option(flag="--all", doc="Also write grades and sources of the numbers to the table.", panel="Output")
-]
 
 
 def sweep(
-    source: GridSource = None,
-    sets: Sets = None,
-    output: Annotated[str, Option(short="-o", metavar="FILE.csv|FILE.parquet", doc="The table.")] = "wse-sweep.csv",
-    jobs: Jobs = None,
-    engine: EngineName = LOCAL,
-    ray_address: RayAddress = None,
-    restart: Annotated[  # noqa: FBT002
-        bool, Option(doc="Discard the results of an earlier sweep of this table.")
-    ] = False,
+    source: Annotated[str | None, Option(positional=True, metavar="[FILE.toml|MODEL]")] = None,
+    sets: Annotated[list[str] | None, Option(flag="--set", repeats=True, metavar="FIELD=A,B,...")] = None,
+    output: Annotated[str, Option(short="-o", metavar="FILE.csv|FILE.parquet")] = "wse-sweep.csv",
+    jobs: Annotated[int | None, Option(panel="Machines")] = None,
+    engine: EngineChoice = THIS_MACHINE,
+    restart: Annotated[bool, Option()] = False,  # noqa: FBT002
     columns: Columns = None,
-    sort: Sort = None,
-    top: Top = None,
-    png: Png = None,
-    x: PlotAxis = None,
-    every_column: EveryColumn = False,  # noqa: FBT002
+    sort: Annotated[str | None, Option(panel="Output", metavar="NAME", known_values=known_names.sweep_columns)] = None,
+    top: Annotated[int | None, Option(panel="Output")] = None,
+    png: Annotated[str | None, Option(panel="Output", metavar="FILE.png")] = None,
+    x: Annotated[str | None, Option(panel="Output", metavar="AXIS")] = None,
+    every_column: Annotated[bool, Option(panel="Output", flag="--all")] = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Estimate every combination of some settings, as one table.
@@ -100,14 +56,27 @@ def sweep(
     \b
       wse sweep story --set mesh=16x16,20x20 --set wafers=1,2 --set prompt_len=16 --set new_tokens=16
       wse sweep story --set wafer.hop_cycles=1,2 --set mesh=24x24 --set prompt_len=16 --set new_tokens=8
+
+    Args:
+        source: A grid of settings, or the model that all settings share.
+        sets: Values of a field, replacing those of the file: an option of `wse estimate` with
+            underscores, or a number of a wafer or of software, such as wafer.hop_cycles. Give
+            values that contain commas in the file. Repeatable; the last varies fastest.
+        output: The table.
+        jobs: Number of processes. Default: all cores, or a cluster's CPUs.
+        restart: Discard the results of an earlier sweep of this table.
+        sort: Sort by a column: best first, or smallest first; largest first with NAME:down.
+        top: Maximum number of rows to print. Default: 20.
+        png: Plot the printed columns over an axis.
+        x: Horizontal axis of --png. Default: the axis with the most values.
+        every_column: Also write grades and sources of the numbers to the table.
     """
     from wse.studies.sweep.request import read_grid, sweep_picture
     from wse.studies.sweep.shown import sweep_view
     from wse.studies.sweep.study import sweep as study
     from wse.studies.sweep.study import sweep_progress
 
-    choice = EngineChoice(engine, ray_address)
-    check_engine(choice)
+    check_engine(engine)
     view = sweep_view(columns, sort, top)
     picture = sweep_picture(png, x)
     grid = read_grid(source, sets or [])
@@ -116,7 +85,7 @@ def sweep(
             grid,
             Path(output),
             jobs=jobs,
-            engine=choice,
+            engine=engine,
             restart=restart,
             every_column=every_column,
             view=view,

@@ -15,45 +15,14 @@ if TYPE_CHECKING:
 
 
 def validate(
-    more_files: Annotated[
-        list[str] | None,
-        Option(positional=True, repeats=True, metavar="FILE.csv", doc="More files, in addition to that of --data."),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        Option(
-            repeats=True,
-            metavar="FILE.csv",
-            doc="Files with measurements, or names of bundled ones. Default: all bundled ones.",
-        ),
-    ] = None,
-    rows: Annotated[
-        str,
-        Option(metavar="predicted|all|none", doc="Which rows to list one by one; totals are always shown."),
-    ] = "none",
-    page: Annotated[
-        str | None, Option(metavar="FILE.md", doc="Also write a page of the results, with a plot in the same folder.")
-    ] = None,
-    csv: Annotated[str | None, Option(metavar="FILE.csv", doc="Also write every row with its prediction.")] = None,
-    capacity: Annotated[
-        str,
-        Option(
-            metavar="report|refuse",
-            doc="What to do if the layers of a model do not all fit in SRAM: report it and predict its speed all the "
-            "same, or refuse the model.",
-        ),
-    ] = "report",
-    against: Annotated[
-        str | None,
-        Option(metavar="wavelet", doc="Compare the fabric model with the wavelet reference, not with measurements."),
-    ] = None,
-    leave_out: Annotated[  # noqa: FBT002
-        bool,
-        Option(
-            doc="Cross-validate: fit the constants of GPU stacks without one model or GPU at a time, and predict it. "
-            "Takes minutes."
-        ),
-    ] = False,
+    more_files: Annotated[list[str] | None, Option(positional=True, repeats=True, metavar="FILE.csv")] = None,
+    data: Annotated[list[str] | None, Option(repeats=True, metavar="FILE.csv")] = None,
+    rows: Annotated[str, Option(metavar="predicted|all|none")] = "none",
+    page: Annotated[str | None, Option(metavar="FILE.md")] = None,
+    csv: Annotated[str | None, Option(metavar="FILE.csv")] = None,
+    capacity: Annotated[str, Option(metavar="report|refuse")] = "report",
+    against: Annotated[str | None, Option(metavar="wavelet")] = None,
+    leave_out: Annotated[bool, Option()] = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Predict published measurements, and report the errors.
@@ -74,6 +43,18 @@ def validate(
       wse validate --page validation.md
       wse validate --against wavelet
       wse validate --leave-out --data gpu_baselines.csv
+
+    Args:
+        more_files: More files, in addition to that of --data.
+        data: Files with measurements, or names of bundled ones. Default: all bundled ones.
+        rows: Which rows to list one by one; totals are always shown.
+        page: Also write a page of the results, with a plot in the same folder.
+        csv: Also write every row with its prediction.
+        capacity: What to do if the layers of a model do not all fit in SRAM: report it and predict
+            its speed all the same, or refuse the model.
+        against: Compare the fabric model with the wavelet reference, not with measurements.
+        leave_out: Cross-validate: fit the constants of GPU stacks without one model or GPU at a
+            time, and predict it. Takes minutes.
     """
     from wse.errors import BadInput
     from wse.studies.validate.study import check_listed

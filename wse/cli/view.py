@@ -10,19 +10,9 @@ from wse.option import Option
 
 
 def view(
-    traces: Annotated[
-        list[str],
-        Option(
-            positional=True,
-            repeats=True,
-            metavar="TRACE [TRACE]",
-            doc="A file of wse run or wse estimate; with a second, both side by side.",
-        ),
-    ],
-    output: Annotated[
-        str, Option(short="-o", metavar="FILE", doc="Page to write. An existing file is replaced. -: standard output.")
-    ] = "wse-view.html",
-    in_browser: Annotated[bool, Option(flag="--open", doc="Open the page in a browser.")] = False,  # noqa: FBT002
+    traces: Annotated[list[str], Option(positional=True, repeats=True, metavar="TRACE [TRACE]")],
+    output: Annotated[str, Option(short="-o", metavar="FILE")] = "wse-view.html",
+    in_browser: Annotated[bool, Option(flag="--open")] = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Write one HTML page about a trace.
@@ -37,6 +27,11 @@ def view(
       wse view wse-run.h5
       wse view wse-run.h5 -o report.html --open
       wse view before.h5 after.h5 -o both.html
+
+    Args:
+        traces: A file of wse run or wse estimate; with a second, both side by side.
+        output: Page to write. An existing file is replaced. -: standard output.
+        in_browser: Open the page in a browser.
     """
     import webbrowser
 

@@ -1,4 +1,4 @@
-"""Convert matplotlib figures to PNG images, for files and notebooks.
+"""Matplotlib figures that notebooks display.
 
 Importing this module imports matplotlib, which is slow. Functions that draw therefore import it
 only when they are called.
@@ -6,12 +6,9 @@ only when they are called.
 
 from __future__ import annotations
 
-import io
-from typing import Final
-
 from matplotlib.figure import Figure
 
-DPI: Final = 110
+from wse.reports.output_file import png_of
 
 
 class NotebookFigure(Figure):
@@ -20,10 +17,3 @@ class NotebookFigure(Figure):
     def _repr_png_(self) -> bytes:
         """Return the figure as a PNG image. Notebooks call this method to display it."""
         return png_of(self)
-
-
-def png_of(figure: Figure, dpi: int = DPI) -> bytes:
-    """Return a figure as a PNG image with a resolution of ``dpi`` dots per inch."""
-    image = io.BytesIO()
-    figure.savefig(image, dpi=dpi, format="png", metadata={"Software": None})
-    return image.getvalue()

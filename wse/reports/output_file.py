@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from wse.errors import BadInput
 from wse_traces.errors import TraceError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LONGEST: Final = 50  # characters of a name to use for the temporary file: up to 200 of the 255 bytes of a name
 
@@ -71,6 +75,13 @@ def page_path(option: str, text: str, *, inputs: Iterable[Path] = ()) -> Path:
         BadInput: The path cannot be written, is an input, or does not end in ``.html``.
     """
     return output_path(option, text, suffix=".html", kind="a page", inputs=inputs)
+
+
+def png_of(figure: Figure, dpi: int = 110) -> bytes:
+    """Return a figure as a PNG image with a resolution of ``dpi`` dots per inch."""
+    image = io.BytesIO()
+    figure.savefig(image, dpi=dpi, format="png", metadata={"Software": None})
+    return image.getvalue()
 
 
 def write_output(option: str, path: Path, content: bytes) -> None:

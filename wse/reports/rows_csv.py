@@ -63,22 +63,25 @@ def nested_csv(rows: Sequence[dict[str, Any]]) -> str:
 
     The column of a nested value is named by both keys, joined by an underscore. Lists become text.
     """
-    flat = [dict(_flat(row)) for row in rows]
+    flat = [
+        {name: " ".join(map(_element, value)) if isinstance(value, list) else value for name, value in flat_items(row)}
+        for row in rows
+    ]
     return as_csv(flat, list(dict.fromkeys(name for row in flat for name in row)))
 
 
-def _flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the column names and values of a row, with the values of nested dictionaries.
+def flat_items(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the column names and values of a row, with the values of nested mappings.
+
+    The column of a nested value is named by all keys, joined by underscores.
 
     Args:
         row: The row.
         prefix: Text before the column names, from the keys of outer dictionaries.
     """
     for name, value in row.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}_")
-        elif isinstance(value, list):
-            yield f"{prefix}{name}", " ".join(_element(element) for element in value)
+        if isinstance(value, Mapping):
+            yield from flat_items(value, f"{prefix}{name}_")
         else:
             yield f"{prefix}{name}", value
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.comparison.scenario.scenarios import FIGURE
-from wse.reports.figure import png_of
+from wse.reports.output_file import png_of
 from wse.studies.results.operating_points import OperatingPointResult
 from wse.studies.scenario.drawing import drawings_of, series_of
 from wse.studies.scenario.files import scenario_as_html

@@ -39,7 +39,7 @@ def write(table: Path, *, restart: bool = False) -> None:
     """Write a journal with the rows of `ENTRIES`."""
     with Journal(table, "d", SETTINGS, restart=restart) as journal:
         for entry in ENTRIES:
-            journal.append(entry.setting, entry.line())
+            journal.append(entry)
         assert {entry.setting: entry for entry in journal.entries()} == {entry.setting: entry for entry in ENTRIES}
 
 
@@ -51,7 +51,7 @@ def test_journal_yields_finished_settings_in_grid_order(table: Path) -> None:
         assert found == sorted(ENTRIES, key=lambda entry: entry.setting)
         assert [type(cell) for cell in found[2].row.values()] == [int, float, bool, type(None), str]
         with pytest.raises(WseBug):
-            journal.append(2, ENTRIES[0].line())
+            journal.append(ENTRIES[0])
         journal.remove()
     assert not journal_path(table).exists()
 
@@ -66,13 +66,13 @@ def test_journal_cut_at_any_byte_keeps_all_whole_lines(table: Path) -> None:
         with Journal(table, "d", SETTINGS) as journal:
             assert len(journal.finished_settings()) == kept, cut
             for entry in ENTRIES[kept:]:
-                journal.append(entry.setting, entry.line())
+                journal.append(entry)
         assert journal_path(table).read_bytes() == whole, cut
 
 
 def test_journal_is_open_only_once_at_a_time(table: Path) -> None:
     with Journal(table, "d", SETTINGS) as journal:
-        journal.append(0, ENTRIES[1].line())
+        journal.append(ENTRIES[1])
         with pytest.raises(BadInput, match=r"another sweep is writing it; wait for that, or give another path with -o"):
             Journal(table, "d", SETTINGS)
     with Journal(table, "d", SETTINGS) as journal:
@@ -129,11 +129,11 @@ def test_line_that_is_no_setting_is_refused(table: Path, line: bytes) -> None:
 
 def test_full_disk_is_an_error_that_keeps_finished_settings(table: Path) -> None:
     with Journal(table, "d", SETTINGS) as journal:
-        journal.append(0, ENTRIES[1].line())
+        journal.append(ENTRIES[1])
         size = journal_path(table).stat().st_size
         message = r"cannot write table.csv.partial: File too large; correct that and"
         with pytest.raises(BadInput, match=message), small_files(size + 9):
-            journal.append(1, ENTRIES[2].line())
+            journal.append(ENTRIES[2])
         assert journal.finished_settings() == [0]
     with Journal(table, "d", SETTINGS) as journal:
         assert journal.finished_settings() == [0]
@@ -185,8 +185,7 @@ def test_setting_that_always_kills_its_process_is_an_error_row(
             return os._exit, (9,)
 
     monkeypatch.setattr(Grid, "request", lambda grid, setting: Deadly())
-    (answered,) = module._outcomes(grid_of("mesh=3x3"), [0], 1, pool.outputs)
-    entry = JournalEntry.model_validate_json(answered.line)
+    ((entry, _),) = module._outcomes(grid_of("mesh=3x3"), [0], 1, pool.outputs)
     assert "ended 2 times (exit code 9)" in entry.error
     assert "fewer --jobs" in entry.error
 

@@ -143,11 +143,11 @@ def test_draft_model_costs_its_passes_and_exchanges(models: dict[str, Path]) -> 
     target = prepare(draft_request(models, draft=models["near"], draft_tokens=3))
     program = compile_program(target)
     prepared = prepare_draft(target)
-    draft_program = compile_program(prepared.run)
+    draft_program = compile_program(prepared)
     drafter = make_drafter(target, program, (prepared, draft_program))
     assert isinstance(drafter, DraftModel)
     drafter.read(PROMPT)
-    fabric = Fabric(draft_program, prepared.run.wafer, prepared.run.software)
+    fabric = Fabric(draft_program, prepared.wafer, prepared.software)
     target_region, draft_region = (
         Region(rows=compiled.stages[0].rect.rows, cols=compiled.stages[0].rect.cols)
         for compiled in (program, draft_program)

@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 
 from wse.cli.app import COMMANDS, command, option_rows
-from wse.cli.reference.docstring import GENERATED
+from wse.cli.reference import GENERATED
 from wse.reports.table import markdown_table
 
 _HEAD: Final = f"""\

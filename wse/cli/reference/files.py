@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from wse.cli.reference import command_line, json_keys, python_api
-from wse.cli.reference.docstring import GENERATED, first_line
+from wse.cli.reference import GENERATED, command_line, first_line, json_keys, python_api
 from wse.reports.table import markdown_table
 from wse_kernels.library import COMPUTE
 

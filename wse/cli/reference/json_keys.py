@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from wse.cli.reference.docstring import GENERATED, first_line
+from wse.cli.reference import GENERATED, first_line
 from wse.reports.result import Doc, Result
 from wse.reports.table import markdown_table
 from wse.studies.bundled_result import GpuResult, GpusResult, MachineResult, MappingsResult, ModelsResult, WafersResult

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import wse.errors
 from wse import api
-from wse.cli.reference.docstring import GENERATED, argument_docs, first_line
+from wse.cli.reference import GENERATED, argument_docs, first_line
 from wse.cli.reference.json_keys import COMMANDS
 from wse.reports.result import Result
 from wse.reports.table import markdown_table

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wse.reports.output_file import write_output
+from wse.reports.output_file import png_of, write_output
 from wse.reports.page.markdown_page import markdown_page
 from wse.reports.table import markdown_table
 from wse.reports.terminal import count
@@ -17,14 +17,9 @@ if TYPE_CHECKING:
     from wse.studies.claims.result import Curves
 
 
-DPI: Final = 110
-
-
 def image_of(curves: Curves, title: str) -> bytes:
     """Draw curves and return the plot as the content of a PNG file."""
     from matplotlib.figure import Figure
-
-    from wse.reports.figure import png_of
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
@@ -41,7 +36,7 @@ def image_of(curves: Curves, title: str) -> bytes:
         axes.set_ylim(bottom=0)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
-    return png_of(figure, DPI)
+    return png_of(figure)
 
 
 PAGE_WIDTH: Final = 100

@@ -33,7 +33,7 @@ WIDE: Final = 20
 
 def as_png(result: CompareResult | TracesResult) -> bytes:
     """Plot a comparison of wafers or of two recorded runs as a PNG image."""
-    from wse.reports.figure import png_of
+    from wse.reports.output_file import png_of
 
     return png_of(runs_figure(result) if isinstance(result, TracesResult) else figure_of(result))
 

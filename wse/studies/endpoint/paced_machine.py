@@ -9,9 +9,9 @@ of a request are released to its `PacedAnswer`.
 from __future__ import annotations
 
 import asyncio
+from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Hashable, Sequence
 from math import inf
-from typing import Protocol
 
 from wse.serving.simulation.live_replicas import LiveReplicas
 
@@ -76,23 +76,6 @@ class PacedAnswer:
         return None
 
 
-class Timer(Protocol):
-    """A scheduled call that can be cancelled, such as a timer handle of asyncio."""
-
-    def cancel(self) -> None:
-        """Cancel the call."""
-
-
-class Clock(Protocol):
-    """Methods of an asyncio event loop: reading a monotonic clock and scheduling calls."""
-
-    def time(self) -> float:
-        """Return the monotonic time in seconds."""
-
-    def call_at(self, when: float, callback: object) -> Timer:
-        """Schedule a function without arguments to be called when the clock shows ``when``."""
-
-
 class PacedMachine:
     """Simulated replicas whose simulated time advances in proportion to a real clock.
 
@@ -100,18 +83,18 @@ class PacedMachine:
         live: The simulation.
     """
 
-    def __init__(self, live: LiveReplicas, speed: float, clock: Clock | None = None) -> None:
+    def __init__(self, live: LiveReplicas, speed: float, clock: AbstractEventLoop | None = None) -> None:
         """Start the simulation. Its time 0 is the current time of the clock.
 
         Args:
             live: Simulation at time 0.
             speed: Simulated seconds per second of real time.
-            clock: Clock that measures real time; None for the running event loop.
+            clock: Event loop that measures real time; None for the running one.
         """
         self.live, self._speed = live, speed
-        self._clock: Clock = asyncio.get_running_loop() if clock is None else clock  # type: ignore[assignment]
+        self._clock = asyncio.get_running_loop() if clock is None else clock
         self._start_s = self._clock.time()
-        self._timer: Timer | None = None
+        self._timer: TimerHandle | None = None
         self._answers: dict[int, PacedAnswer] = {}
 
     def now_s(self) -> float:

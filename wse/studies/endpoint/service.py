@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -10,7 +11,7 @@ from typing import Any, Final
 from wse.serving.simulation.live_replicas import LiveReplicas
 from wse.studies.endpoint.bodies import TOO_MANY_REQUESTS, ApiError, ChatBody, CompletionBody, usage_of
 from wse.studies.endpoint.metrics import ABORT, Metrics
-from wse.studies.endpoint.paced_machine import Clock, PacedAnswer, PacedMachine
+from wse.studies.endpoint.paced_machine import PacedAnswer, PacedMachine
 from wse.studies.endpoint.texts import AnswerText, answer_text, block_hashes, token_texts
 
 MAX_BACKLOG: Final = 1_000
@@ -77,13 +78,13 @@ class Service:
         """Maximum size of the JSON of a request."""
         return JSON_BYTES + JSON_BYTES_PER_TOKEN * self.context
 
-    def begin(self, body: CompletionBody | ChatBody, clock: Clock | None = None) -> AnsweredRequest:
+    def begin(self, body: CompletionBody | ChatBody, clock: AbstractEventLoop | None = None) -> AnsweredRequest:
         """Accept a request that arrives now.
 
         Args:
             body: The request.
-            clock: Clock of the simulated machine, which the first request starts. Ignored for all
-                later requests. None for the running event loop.
+            clock: Event loop whose clock paces the machine, which the first request starts. Ignored
+                for all later requests. None for the running event loop.
 
         Raises:
             ApiError: The request is for another model, its prompt is empty, it is too long, or too

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final
 
 from wse.errors import BadInput, UnknownName
-from wse.option import Option
+from wse.option import Option, Panel
 
 LOCAL: Final = "local"
 RAY: Final = "ray"
 ENGINES: Final = (LOCAL, RAY)
 
-EngineName = Annotated[
-    str,
-    Option(
-        doc="Work in processes of this machine, or on a Ray cluster (pip install 'wse[ray]').",
-        panel="Machines",
-        metavar="local|ray",
-        known_values=ENGINES,
-    ),
-]
-RayAddress = Annotated[
-    str | None,
-    Option(
-        doc="Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: a cluster of this machine alone, "
-        "for as long as the command runs.",
-        panel="Machines",
-        metavar="ADDRESS",
-    ),
-]
 
-
-class EngineChoice(NamedTuple):
-    """The place where work runs: processes on this machine, or a Ray cluster.
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """Options for the place where work runs: processes on this machine, or a Ray cluster.
 
     Attributes:
-        name: ``local`` for this machine, or ``ray`` for a cluster.
-        ray_address: Address of an existing cluster, as HOST:PORT or ``auto``. If None, ``ray``
-            starts a cluster on this machine alone.
+        engine: Work in processes of this machine, or on a Ray cluster (pip install 'wse[ray]').
+        ray_address: Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: a
+            cluster of this machine alone, for as long as the command runs.
     """
 
-    name: str = LOCAL
-    ray_address: str | None = None
+    PANEL: ClassVar[Panel] = "Machines"
+
+    engine: Annotated[str, Option(metavar="local|ray", known_values=ENGINES)] = LOCAL
+    ray_address: Annotated[str | None, Option(metavar="ADDRESS")] = None
 
 
 THIS_MACHINE: Final = EngineChoice()
@@ -55,7 +40,7 @@ def check_engine(choice: EngineChoice) -> None:
         UnknownName: The engine is neither ``local`` nor ``ray``.
         BadInput: An address is specified for an engine other than ``ray``, or it is invalid.
     """
-    engine, ray_address = choice
+    engine, ray_address = choice.engine, choice.ray_address
     if engine not in ENGINES:
         raise UnknownName("engine", engine, ENGINES, place="--engine")
     if ray_address is None:

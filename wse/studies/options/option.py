@@ -30,8 +30,8 @@ from wse.option import Option, Panel
 
 R = TypeVar("R")
 
-_ATTRIBUTE: Final = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
-"""Name and description of an attribute in a docstring."""
+_ENTRY: Final = re.compile(r"^ {4}(\w(?:[^:\n]|:(?! ))*): (.*(?:\n {8}.*)*)", re.MULTILINE)
+"""Name and description of an argument or attribute in a docstring."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,6 @@ class RequestField:
         type: Type of values other than None, such as ``int``; the first type of a union.
         default: Default value.
         option: Description of the option.
-        groups: Names of the fields that lead from the request to the option, outermost first. Each
-            of these fields contains a group of options. Empty for a field of the request itself.
     """
 
     name: str
@@ -67,7 +65,6 @@ class RequestField:
     type: Any
     default: Any
     option: Option
-    groups: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -183,12 +180,7 @@ def options_of(request: type) -> dict[str, RequestField]:
         hint = hints[field.name]
         nested = next((o for o in get_args(hint)[1:] if isinstance(o, OptionsOf)), None)
         if nested is not None:
-            group_options = options_of(get_args(hint)[0])
-            options |= {
-                n: replace(f, groups=(field.name, *f.groups))
-                for n, f in group_options.items()
-                if n not in nested.without
-            }
+            options |= {n: f for n, f in options_of(get_args(hint)[0]).items() if n not in nested.without}
         else:
             described = request_field(field.name, hint, field.default, panel, docs.get(field.name, ""))
             options |= {} if described is None else {field.name: described}
@@ -203,9 +195,18 @@ def attribute_docs(kind: type) -> dict[str, str]:
     """
     docs: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        section = inspect.cleandoc(base.__doc__ or "").partition("\nAttributes:\n")[2].partition("\n\n")[0]
-        docs |= {name: " ".join(text.split()) for name, text in _ATTRIBUTE.findall(section)}
+        docs |= section_docs(base.__doc__, "Attributes")
     return docs
+
+
+def section_docs(docstring: str | None, section: str) -> dict[str, str]:
+    """Return the descriptions in a section of a docstring, such as ``Args:``.
+
+    Returns:
+        Texts without line breaks, keyed by the part of an entry before its colon.
+    """
+    text = f"\n{inspect.cleandoc(docstring or '')}".partition(f"\n{section}:\n")[2].partition("\n\n")[0]
+    return {name: " ".join(entry.split()) for name, entry in _ENTRY.findall(text)}
 
 
 def make_request(request: type[R], **values: Any) -> R:

@@ -37,22 +37,6 @@ class TypeOptions:
     accumulate: Annotated[str | None, Option(metavar="float32|float16")] = None
 
 
-DEFAULT_EXPERTS: Final = "auto"
-DEFAULT_SCHEDULE: Final = "optimized"
-
-ExpertPlacement = Annotated[
-    str,
-    Option(
-        doc="Store each expert on all columns of a region (distributed), on columns of its own (dedicated), or on one "
-        "of several groups of columns: GROUPS of them, or the fewest with little padding (grouped). auto: distributed, "
-        "or grouped if --mapping auto finds that this is faster or that distributed does not fit.",
-        panel="Wafer and mapping",
-        metavar="auto|distributed|grouped|dedicated|GROUPS",
-        known_values=("auto", "distributed", "grouped", "dedicated"),
-    ),
-]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutOptions:
     """Options for the layout of a model on the PEs of wafers.
@@ -62,6 +46,10 @@ class LayoutOptions:
 
     Attributes:
         region: Size of a region in PEs. Default: chosen by the mapping.
+        experts: Store each expert on all columns of a region (distributed), on columns of its own
+            (dedicated), or on one of several groups of columns: GROUPS of them, or the fewest with
+            little padding (grouped). auto: distributed, or grouped if --mapping auto finds that
+            this is faster or that distributed does not fit.
         place_experts: Divide experts over groups of columns so that the experts that tokens select
             are on different groups, by the selections in a trace of `wse run` or a CSV file with
             the columns token,layer,experts. Default: by index.
@@ -74,9 +62,15 @@ class LayoutOptions:
     PANEL: ClassVar[Panel] = "Wafer and mapping"
 
     region: Annotated[str | None, Option(metavar="ROWSxCOLS")] = None
-    experts: ExpertPlacement = DEFAULT_EXPERTS
+    experts: Annotated[
+        str,
+        Option(
+            metavar="auto|distributed|grouped|dedicated|GROUPS",
+            known_values=("auto", "distributed", "grouped", "dedicated"),
+        ),
+    ] = "auto"
     place_experts: Annotated[str | Path | None, Option(metavar="FILE")] = None
-    schedule: Annotated[str, Option(metavar="baseline|optimized|REWRITES")] = DEFAULT_SCHEDULE
+    schedule: Annotated[str, Option(metavar="baseline|optimized|REWRITES")] = "optimized"
     all_reduce: Annotated[str | None, Option(metavar="PATTERN", known_values=known_names.patterns)] = None
 
 
@@ -84,60 +78,25 @@ Values = tuple[tuple[str, float], ...]
 
 DEFAULT_SOFTWARE: Final = "production"
 
-WaferName = Annotated[
-    str | Path,
-    Option(
-        doc="A name of `wse wafers`, or a TOML file.",
-        panel="Wafer and mapping",
-        metavar="NAME|FILE",
-        known_values=known_names.wafers,
-    ),
-]
-SoftwareName = Annotated[
-    str | Path,
-    Option(
-        doc="Software profile, which sets the costs of software: tuned, academic, ..., or a TOML file.",
-        panel="Wafer and mapping",
-        metavar="NAME|FILE",
-        known_values=known_names.software,
-    ),
-]
-LinkName = Annotated[
-    str | Path,
-    Option(
-        doc="Link between wafers: vendor (that of the wafer's file), sdk-host (through the host streams of the "
-        "SDK), or a TOML file with wafer_link_bytes_per_s and wafer_link_latency_s.",
-        panel="Wafer and mapping",
-        metavar="NAME|FILE",
-        known_values=known_names.links,
-    ),
-]
-MachineSettings = Annotated[
-    tuple[str, ...],
-    Option(
-        doc="Replace a number of the wafer or software profile, or multiply it by a factor, such as "
-        "wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.",
-        panel="Wafer and mapping",
-        metavar="wafer.KEY=VALUE|xFACTOR",
-        flag="--set",
-        repeats=True,
-        read=str.strip,
-        known_values=known_names.machine_numbers,
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOptions:
-    """Options for the wafer on which a model is placed, its software costs, and its dead PEs.
+    """Options for a wafer, its software costs, and its dead PEs.
+
+    When a request is prepared, ``settings`` are converted to ``wafer_values`` and
+    ``software_values``, and the numbers of ``link`` are added to ``wafer_values``, unless these
+    already contain others.
 
     Attributes:
+        wafer: A name of `wse wafers`, or a TOML file.
+        software: Software profile, which sets the costs of software: tuned, academic, ..., or a
+            TOML file.
         wafer_values: (name, number) pairs that override numbers of ``wafer``.
         software_values: (name, number) pairs that override numbers of ``software``.
-        link: Link between wafers. When a request is prepared, its numbers are added to
-            ``wafer_values``, unless these already contain others.
-        settings: Values of ``--set``. When a request is prepared, they are converted to
-            ``wafer_values`` and ``software_values``.
+        link: Link between wafers: vendor (that of the wafer's file), sdk-host (through the host
+            streams of the SDK), or a TOML file with wafer_link_bytes_per_s and wafer_link_latency_s.
+        settings: Replace a number of the wafer or software profile, or multiply it by a factor,
+            such as wafer.clock_hz=1.1GHz or wafer.clock_hz=x2; repeats.
         mesh: Use a smaller mesh of the wafer's PEs. Default: the whole wafer; for `run`, the
             smallest square on which the model fits, or the mesh of the listed regions.
         defects: Dead PEs and links: a CSV file that lists them, or the probability that a PE is
@@ -147,37 +106,24 @@ class MachineOptions:
 
     PANEL: ClassVar[Panel] = "Wafer and mapping"
 
-    wafer: WaferName = DEFAULT_WAFER
+    wafer: Annotated[str | Path, Option(metavar="NAME|FILE", known_values=known_names.wafers)] = DEFAULT_WAFER
     mesh: Annotated[str | None, Option(metavar="ROWSxCOLS")] = None
-    software: SoftwareName = DEFAULT_SOFTWARE
-    link: LinkName = VENDOR_LINK
-    settings: MachineSettings = ()
+    software: Annotated[str | Path, Option(metavar="NAME|FILE", known_values=known_names.software)] = DEFAULT_SOFTWARE
+    link: Annotated[str | Path, Option(metavar="NAME|FILE", known_values=known_names.links)] = VENDOR_LINK
+    settings: Annotated[
+        tuple[str, ...],
+        Option(
+            metavar="wafer.KEY=VALUE|xFACTOR",
+            flag="--set",
+            repeats=True,
+            read=str.strip,
+            known_values=known_names.machine_numbers,
+        ),
+    ] = ()
     wafer_values: Values = ()
     software_values: Values = ()
     defects: Annotated[str | Path | None, Option(metavar="FILE|RATE")] = None
     defects_seed: Annotated[int, Option()] = 0
-
-
-DEFAULT_MAPPING: Final = "auto"
-
-MappingName = Annotated[
-    str | Path,
-    Option(
-        doc="A name of `wse mappings`; a TOML file that lists regions; or your own strategy as FILE.py:NAME. "
-        "FILE.py is executed as a program, so use only files that you trust.",
-        panel="Wafer and mapping",
-        metavar="NAME|FILE|FILE.py:NAME",
-        known_values=known_names.mappings,
-    ),
-]
-WaferCount = Annotated[
-    int | None,
-    Option(
-        doc="Number of wafers; auto: the fewest on which the model and the KV caches of all users fit in some layout.",
-        panel="Wafer and mapping",
-        none="auto",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +138,10 @@ class PlacementRequest:
         context: Longest sequence that must fit, in tokens, such as 128k (131,072). Default: prompt
             + new tokens; for a file of requests, the longest one. The number of users that fit is
             computed for KV caches of prompt + new tokens.
+        wafers: Number of wafers; auto: the fewest on which the model and the KV caches of all users
+            fit in some layout.
+        mapping: A name of `wse mappings`; a TOML file that lists regions; or your own strategy as
+            FILE.py:NAME. FILE.py is executed as a program, so use only files that you trust.
     """
 
     model: Annotated[
@@ -201,8 +151,11 @@ class PlacementRequest:
     types: Annotated[TypeOptions, OptionsOf()] = field(default_factory=TypeOptions)
     context: Annotated[int | None, Option(panel="Model", unit=TOKEN)] = None
     machine: Annotated[MachineOptions, OptionsOf()] = field(default_factory=MachineOptions)
-    wafers: WaferCount = None
-    mapping: MappingName = DEFAULT_MAPPING
+    wafers: Annotated[int | None, Option(panel="Wafer and mapping", none="auto")] = None
+    mapping: Annotated[
+        str | Path,
+        Option(panel="Wafer and mapping", metavar="NAME|FILE|FILE.py:NAME", known_values=known_names.mappings),
+    ] = "auto"
     layout: Annotated[LayoutOptions, OptionsOf()] = field(default_factory=LayoutOptions)
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:

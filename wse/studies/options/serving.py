@@ -18,18 +18,6 @@ if TYPE_CHECKING:
 LENGTH: Final = 1024
 """Default number of prompt tokens and of generated tokens, if the model's context can hold both."""
 
-Objective = Annotated[
-    str | None,
-    Option(
-        doc="Choose the layout by the latency of a request, the tokens/s of all users, or the cost of a token. For the "
-        "latency of one user, a layout on which a request takes up to 0.4 % longer is preferred if the KV caches of "
-        "more users fit in it. Default: latency; for serve-sim, throughput; for compare with users or targets, cost.",
-        panel="Serving",
-        metavar="latency|throughput|cost",
-        known_values=OBJECTIVES,
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
@@ -131,6 +119,10 @@ class ServingOptions:
         users: Concurrent users. Each sends the next request when an answer and the pause after it
             (--think-time) have ended. Default: the users of one pass (--batch); with --objective
             throughput or cost, the smallest number that reaches the highest throughput.
+        objective: Choose the layout by the latency of a request, the tokens/s of all users, or the
+            cost of a token. For the latency of one user, a layout on which a request takes up to
+            0.4 % longer is preferred if the KV caches of more users fit in it. Default: latency;
+            for serve-sim, throughput; for compare with users or targets, cost.
         routing: How tokens select experts: over all experts as evenly as possible (even), or at
             random with a popularity that falls as rank to the power of -S (zipf:S), or as recorded
             in a trace of `wse run` or a CSV file with the columns token,layer,experts.
@@ -140,7 +132,7 @@ class ServingOptions:
 
     batch: Annotated[int | None, Option()] = None
     users: Annotated[int | None, Option()] = None
-    objective: Objective = None
+    objective: Annotated[str | None, Option(metavar="latency|throughput|cost", known_values=OBJECTIVES)] = None
     routing: Annotated[str, Option(metavar="even|zipf:S|FILE")] = "even"
 
 

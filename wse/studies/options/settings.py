@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from wse.errors import BadInput, UnknownName
 from wse.hardware.load import Values, check_value, load_software, load_wafer, provenance
@@ -19,9 +19,18 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.hardware.wafer_links import link_numbers
 from wse.serving.economics import ALL_KEYS
 from wse.studies.options.option import replace_options
-from wse.studies.options.placement import MachineOptions, PlacementRequest
+from wse.studies.options.placement import MachineOptions
 
-R = TypeVar("R", bound=PlacementRequest)
+
+class MachineRequest(Protocol):
+    """Request with options for a wafer and its software."""
+
+    @property
+    def machine(self) -> MachineOptions:
+        """The wafer, the software profile, and the values of ``--set``."""
+
+
+R = TypeVar("R", bound=MachineRequest)
 
 WAFER, SOFTWARE = "wafer.", "software."
 """Name prefixes of wafer numbers and of software numbers."""
@@ -155,39 +164,17 @@ def with_settings(request: R) -> R:
         return request
     wafer = load_wafer(request.machine.wafer, request.machine.wafer_values)
     software = load_software(request.machine.software, wafer.generation, request.machine.software_values)
-    wafer_changes, software_changes = read_settings(request.machine.settings, wafer, software)
-    return replace_options(
-        request,
-        settings=(),
-        wafer_values=with_replaced(request.machine.wafer_values, wafer_changes),
-        software_values=with_replaced(request.machine.software_values, software_changes),
-    )
-
-
-def read_settings(
-    texts: Iterable[str], wafer: WaferSpec, software: SoftwareProfile
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Convert settings, such as ``wafer.clock_hz=x2``, to new values of the constants that they name.
-
-    Args:
-        texts: The settings.
-        wafer: Wafer whose numbers are multiplied by factors such as ``x2``.
-        software: Software profile whose numbers are multiplied by factors.
-
-    Returns:
-        New numbers for the wafer, and new numbers for the software, keyed by names without prefix,
-        such as ``clock_hz``.
-
-    Raises:
-        UnknownName: There is no such number.
-        BadInput: A setting is invalid (see `read_setting`), or a number is set twice.
-    """
-    settings = [read_setting(text) for text in texts]
+    settings = [read_setting(text) for text in request.machine.settings]
     names = [setting.name for setting in settings]
     repeated_name = next((name for name in names if names.count(name) > 1), None)
     if repeated_name is not None:
         raise BadInput(f"--set {repeated_name}: is given twice; keep one")
-    return _numbers(settings, WAFER, wafer), _numbers(settings, SOFTWARE, software)
+    return replace_options(
+        request,
+        settings=(),
+        wafer_values=with_replaced(request.machine.wafer_values, _numbers(settings, WAFER, wafer)),
+        software_values=with_replaced(request.machine.software_values, _numbers(settings, SOFTWARE, software)),
+    )
 
 
 def with_replaced(values: Values, new_numbers: Mapping[str, float]) -> Values:
@@ -200,7 +187,7 @@ def with_replaced(values: Values, new_numbers: Mapping[str, float]) -> Values:
     return (*((name, number) for name, number in values if name not in new_numbers), *new_numbers.items())
 
 
-def replaced_numbers(request: PlacementRequest) -> dict[str, float]:
+def replaced_numbers(request: MachineRequest) -> dict[str, float]:
     """Return the numbers that a request uses instead of those in the wafer and software files.
 
     The settings of the request must already be converted by `with_settings`.

@@ -12,7 +12,7 @@ from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import MachineRun
 from wse.hardware.spec import WaferSpec
 from wse.program.line_patterns import named_pattern
-from wse.reports.output_file import page_path, picture_path, write_output
+from wse.reports.output_file import page_path, picture_path, png_of, write_output
 from wse.reports.page.html_table import table_as_html
 from wse.reports.page.inline_page import inline_page
 from wse.reports.progress import OnProgress, ignore
@@ -49,8 +49,6 @@ def compare_to_files(
         animations = animations_of(request, result.cases, setup)
         write_output("--html", page, as_html(result, animations, setup.wafer))
     if plot is not None:
-        from wse.reports.figure import png_of
-
         write_output("--png", plot, png_of(result.plot()))
     return result
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Final
 
 from wse.errors import BadInput
-from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.quantity import COUNT, whole_number
 from wse.option import Option
 from wse.studies.options import known_names
-from wse.studies.options.placement import DEFAULT_SOFTWARE, MachineSettings, SoftwareName, WaferName
+from wse.studies.options.option import OptionsOf
+from wse.studies.options.placement import MachineOptions
 
 REDUCES: Final = ("chain", "star", "binary_tree", "two_phase", "auto_gen", "k_tree")
 """The patterns to compare by default."""
@@ -59,9 +59,9 @@ class PatternRequest:
     ] = None
     pes: Annotated[tuple[int, ...] | None, Option(metavar="64,750", read=partial(_counts, "--pes"))] = None
     words: Annotated[tuple[int, ...] | None, Option(metavar="1,1024", read=partial(_counts, "--words"))] = None
-    wafer: WaferName = DEFAULT_WAFER
-    software: SoftwareName = DEFAULT_SOFTWARE
-    settings: MachineSettings = ()
+    machine: Annotated[MachineOptions, OptionsOf(without=("mesh", "link", "defects", "defects_seed"))] = field(
+        default_factory=MachineOptions
+    )
     wavelet: Annotated[bool, Option()] = False
 
     def cases(self) -> tuple[tuple[str | Callable[..., Any], ...], tuple[int, ...], tuple[int, ...]]:

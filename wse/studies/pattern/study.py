@@ -19,7 +19,7 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.line_patterns import named_pattern
 from wse.program.named_patterns import NamedPattern
 from wse.reports.progress import OnProgress, ignore
-from wse.studies.options.settings import SOFTWARE, WAFER, read_settings
+from wse.studies.options.settings import replaced_numbers, with_settings
 from wse.studies.pattern.reference import simulate_pattern, wrong_words
 from wse.studies.pattern.request import PatternRequest
 from wse.studies.pattern.result import BoundResult, PatternCase, PatternResult
@@ -84,18 +84,16 @@ def pattern_setup(request: PatternRequest) -> PatternSetup:
     Raises:
         BadInput: The wafer, the software or a setting is unknown or invalid.
     """
-    wafer = load_wafer(request.wafer)
-    software = load_software(request.software, wafer.generation)
-    wafer_values, software_values = read_settings(request.settings, wafer, software)
-    wafer = load_wafer(request.wafer, tuple(wafer_values.items()))
-    software = load_software(request.software, wafer.generation, tuple(software_values.items()))
+    request = with_settings(request)
+    machine = request.machine
+    wafer = load_wafer(machine.wafer, machine.wafer_values)
+    software = load_software(machine.software, wafer.generation, machine.software_values)
     costs = LineCosts.of(wafer, software.reduce_gap_cycles, software.relay_cycles)
     return PatternSetup(
         wafer=wafer,
         software=software,
         times=PatternTimes(costs),
-        settings={f"{WAFER}{key}": value for key, value in wafer_values.items()}
-        | {f"{SOFTWARE}{key}": value for key, value in software_values.items()},
+        settings=replaced_numbers(request),
     )
 
 

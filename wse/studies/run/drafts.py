@@ -20,7 +20,6 @@ from wse.program.program import Program
 from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.options.drafts.draft import HOST, NGRAM, draft_place, has_draft
 from wse.studies.run.prepare import PreparedRun, weights_of
-from wse.studies.run.prepare_draft import PreparedDraft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,18 +118,16 @@ class DraftModel:
     model: the most likely token, or a sample drawn on the host.
 
     Args:
-        prepared_draft: The draft model and the place where it runs.
+        run: A run of only the draft model.
         program: The draft model's compiled Program.
         engine: Engine that executes the Program.
-        times: Cycles needed to exchange tokens between the draft model and the verifying model.
+        times: Cycles needed to exchange tokens between the draft model and the verifying model, and
+            the place where the draft model runs.
         vocabulary: Vocabulary size of the verifying model.
     """
 
-    def __init__(
-        self, prepared_draft: PreparedDraft, program: Program, engine: Engine, times: DraftTimes, vocabulary: int
-    ) -> None:
-        run = prepared_draft.run
-        self.name, self.place, self.passes = prepared_draft.name, prepared_draft.place, 0
+    def __init__(self, run: PreparedRun, program: Program, engine: Engine, times: DraftTimes, vocabulary: int) -> None:
+        self.name, self.place, self.passes = str(run.request.model), times.place, 0
         self.program, self.engine = program, engine
         self._sampling: Sampling = run.request.sampling.rule()
         self._random = np.random.default_rng([self._sampling.seed, 1])  # independent of the model's draws
@@ -243,13 +240,13 @@ class DraftModel:
             del self._cached[-tokens:]
 
 
-def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDraft, Program] | None) -> Drafter | None:
+def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedRun, Program] | None) -> Drafter | None:
     """Create the source of draft tokens for a run; None if it uses no speculative decoding.
 
     Args:
         target: The run of the verifying model.
         program: The verifying model's Program.
-        draft: The draft model and its Program. None to look up drafts in the text.
+        draft: A run of only the draft model, and its Program. None to look up drafts in the text.
 
     Raises:
         BadModel: The draft model has no weights.
@@ -267,8 +264,7 @@ def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDra
     )
     if draft is None:
         return LookUp(times, program.context)
-    prepared_draft, draft_program = draft
-    run = prepared_draft.run
+    run, draft_program = draft
     engine = Engine(
         draft_program,
         run.spec,
@@ -276,4 +272,4 @@ def make_drafter(target: PreparedRun, program: Program, draft: tuple[PreparedDra
         [lambda logits: int(logits.argmax())] * (draft_program.sampling == "host"),  # the id after the prompt is unused
         allow_nonfinite=run.request.allow_nonfinite,
     )
-    return DraftModel(prepared_draft, draft_program, engine, times, target.spec.vocab_size)
+    return DraftModel(run, draft_program, engine, times, target.spec.vocab_size)

@@ -25,7 +25,6 @@ from wse.studies.run.checkpoint.checkpoint_file import CheckpointFile
 from wse.studies.run.checkpoint.checkpointed_engine import CheckpointedEngine
 from wse.studies.run.drafts import make_drafter
 from wse.studies.run.prepare import PreparedRun, weights_of
-from wse.studies.run.prepare_draft import PreparedDraft
 from wse.studies.run.profile import PROFILE_OPTION, profile_result, speedscope, timed_steps
 from wse.studies.run.result import EmulationResult, RunResult
 from wse.studies.run.session import Session
@@ -106,7 +105,7 @@ def execute(
     profile: Path | None = None,
     checkpoint: Path | None = None,
     make_backend: BackendFactory = Engine,
-    draft: tuple[PreparedDraft, Program] | None = None,
+    draft: tuple[PreparedRun, Program] | None = None,
     callbacks: RunCallbacks = SILENT,
 ) -> RunResult:
     """Execute a compiled run and return its tokens, cycles and traffic.
@@ -123,7 +122,7 @@ def execute(
         checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
             rewrites it periodically. None disables checkpoints.
         make_backend: Function that creates the backend that executes the Program.
-        draft: The draft model and its Program. None if drafts are looked up in the text or not
+        draft: A run of only the draft model, and its Program. None if drafts are looked up in the text or not
             used.
         callbacks: Functions called with text, warnings and progress.
 

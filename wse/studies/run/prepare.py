@@ -131,7 +131,8 @@ def _check_passes(request: RunRequest, context: int, prompts: Sequence[Sequence[
             "give one, or --verify-tokens 1 for passes without drafts"
         )
     in_passes = has_draft(request) or verify_tokens is not None
-    if in_passes and request.sampling.rule().on_host and (checkpoint is not None or request.engine == RAY):
+    is_on_ray = request.engine_choice.engine == RAY
+    if in_passes and request.sampling.rule().on_host and (checkpoint is not None or is_on_ray):
         option = "--checkpoint" if checkpoint is not None else f"--engine {RAY}"
         raise BadInput(
             f"{draft_option}: {option} does not allow sampling; leave out --temperature and --repetition-penalty"

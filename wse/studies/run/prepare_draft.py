@@ -1,8 +1,8 @@
-"""PreparedDraft: a draft model that has been checked against the model and is ready to compile."""
+"""Preparation of a draft model, which is checked against the model that verifies its tokens."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from wse.errors import BadInput
@@ -15,22 +15,7 @@ from wse.studies.run.request import PromptOptions, RunDraftOptions, RunRequest, 
 REMEDY: Final = "give a draft with the model's own vocabulary, or --draft ngram, which needs no model"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PreparedDraft:
-    """A run's draft model (the smaller model of speculative decoding), ready to compile.
-
-    Attributes:
-        name: Name of the draft model.
-        place: Where it runs: ``same`` wafer, another ``wafer`` or the ``host``.
-        run: A run of only the draft model, with the same prompt.
-    """
-
-    name: str
-    place: str
-    run: PreparedRun
-
-
-def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
+def prepare_draft(target: PreparedRun) -> PreparedRun | None:
     """Load and check the draft model requested by a run with speculative decoding.
 
     The draft model runs in one-token passes, so that any number of rejected tokens can be removed
@@ -40,7 +25,8 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
         target: The run of the verifying model.
 
     Returns:
-        The draft model, or None if drafts are looked up in the text or not used at all.
+        A run of only the draft model, with the same prompt. None if drafts are looked up in the
+        text or not used at all.
 
     Raises:
         BadInput: The draft model cannot be used, has a different vocabulary or a shorter context,
@@ -81,7 +67,7 @@ def prepare_draft(target: PreparedRun) -> PreparedDraft | None:
             f"of {draft_rows}x{draft_cols} PEs next to the model's {rows}x{cols}; give --draft-place wafer, or a "
             "smaller --mesh"
         )
-    return PreparedDraft(name=name, place=place, run=draft_run)
+    return draft_run
 
 
 def _default_mesh(target: PreparedRun, place: str) -> str | None:

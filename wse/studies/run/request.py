@@ -11,7 +11,7 @@ from wse.errors import BadInput
 from wse.hardware.quantity import TOKEN, whole_number
 from wse.option import Option, Panel
 from wse.studies.options import known_names
-from wse.studies.options.engine import LOCAL, EngineName, RayAddress
+from wse.studies.options.engine import EngineChoice
 from wse.studies.options.option import OptionsOf
 from wse.studies.options.placement import PlacementRequest
 
@@ -205,8 +205,7 @@ class RunRequest(PlacementRequest):
     tracing: Annotated[TraceOptions, OptionsOf()] = field(default_factory=TraceOptions)
     checkpoints: Annotated[CheckpointOptions, OptionsOf()] = field(default_factory=CheckpointOptions)
     profiling: Annotated[ProfileOptions, OptionsOf()] = field(default_factory=ProfileOptions)
-    engine: EngineName = LOCAL
-    ray_address: RayAddress = None
+    engine_choice: Annotated[EngineChoice, OptionsOf()] = field(default_factory=EngineChoice)
 
     def shorter_context_remedy(self, context: int, prompt_tokens: int) -> str:
         """Return command-line options that request a shorter context, for an error message.

@@ -13,7 +13,7 @@ from wse.errors import BadInput
 from wse.program.program import Program
 from wse.reports.output_file import output_path
 from wse.studies.compile.choose import compile_program
-from wse.studies.options.engine import RAY, EngineChoice, check_engine
+from wse.studies.options.engine import RAY, check_engine
 from wse.studies.options.trace_path import trace_path
 from wse.studies.run.answer import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CHECKPOINT_OPTION
@@ -45,13 +45,13 @@ def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
         WorkerLost: A process or machine of the Ray cluster has been lost.
     """
     path = trace_path(request.tracing.trace)
-    check_engine(EngineChoice(request.engine, request.ray_address))
+    check_engine(request.engine_choice)
     check_policy(request.tracing.trace_policy)
     profile, checkpoint = _profile_path(request), _checkpoint_path(request)
     prepared_run = prepare(request, to_run=True)
-    prepared_draft = prepare_draft(prepared_run)
+    draft_run = prepare_draft(prepared_run)
     program = compile_program(prepared_run)
-    draft = None if prepared_draft is None else (prepared_draft, compile_program(prepared_draft.run))
+    draft = None if draft_run is None else (draft_run, compile_program(draft_run))
     record = request.tracing.record
     ops = () if record is None else recorded_ops(record, program, traced=path is not None)
     pes = _watched_pes(request, program, traced=path is not None)
@@ -79,7 +79,7 @@ def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextMana
     Raises:
         InsufficientMemory: This computer has too little memory.
     """
-    if prepared_run.request.engine == RAY:
+    if prepared_run.request.engine_choice.engine == RAY:
         from wse.studies.run.ray.ray_engine import ray_backend  # brings Ray, which is optional
 
         return ray_backend(prepared_run, program)
@@ -95,7 +95,7 @@ def _watched_pes(request: RunRequest, program: Program, *, traced: bool) -> tupl
     """
     if request.tracing.record_pe is None:
         return ()
-    if request.engine == RAY:
+    if request.engine_choice.engine == RAY:
         raise BadInput(
             f"--record-pe {request.tracing.record_pe}: SRAM is read in this process alone; leave out --engine {RAY}"
         )

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from wse.reports.output_file import write_output
+from wse.reports.output_file import png_of, write_output
 from wse.reports.progress import OnProgress
 from wse.reports.table import pair_table
 from wse.reports.terminal import console_on, heading, printable
@@ -84,12 +84,7 @@ def answer_to_files(
     paths = check_files(inputs, html=html, png=png)
     result = answer(source, on_progress, jobs=jobs)
     for kind, path in paths.items():
-        if kind == "html":
-            content = scenario_as_html(result)
-        else:
-            from wse.reports.figure import png_of
-
-            content = png_of(result.plot())
+        content = scenario_as_html(result) if kind == "html" else png_of(result.plot())
         write_output(f"--{kind}", path, content)
     return result
 

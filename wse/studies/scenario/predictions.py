@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,23 +33,19 @@ class Answers:
     """Predicted speed and cost for a scenario's settings that share one compiled model.
 
     Attributes:
-        combinations: Pairs of a setting and its prediction. Empty if an unexpected exception
-            occurred.
+        combinations: Pairs of a setting and its prediction.
         economics: Assumed power and price of the machine, keyed by names such as
             ``gpu_usd_per_hour.h100``.
-        bug: Traceback of an unexpected exception; empty if there was none.
     """
 
-    combinations: tuple[Combination, ...] = ()
+    combinations: tuple[Combination, ...]
     economics: Mapping[str, AssumptionResult]
-    bug: str = ""
 
 
 def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
     """Predict speed and cost for settings that differ only in users and drafts.
 
-    For a setting that cannot run, the result states the reason instead of a prediction. If an
-    unexpected exception occurs, the result contains only its traceback.
+    For a setting that cannot run, the result states the reason instead of a prediction.
 
     Args:
         settings: The settings, which share a compilation.
@@ -62,8 +57,6 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
     except (BadInput, DoesNotFit) as error:
         impossible_combinations = tuple((setting, _result(setting, ruled_out_by=(str(error),))) for setting in settings)
         return Answers(combinations=impossible_combinations, economics={})
-    except Exception:
-        return Answers(economics={}, bug=traceback.format_exc())
     works: list[Callable[[Setting, Machine], CombinationResult]] = [_with_users]
     if tiers is not None:
         works = [partial(_with_tiers, tiers=tiers, plain_speed=speed) for speed in tiers.plain_speed]
@@ -74,8 +67,6 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
         except (BadInput, DoesNotFit) as error:
             users = {} if tiers is None else {"users": 1}
             combinations.append((setting, _result(setting, ruled_out_by=(str(error),), **users, **machine.facts)))
-        except Exception:
-            return Answers(economics={}, bug=traceback.format_exc())
     economics = assumptions_of(machine.economics, str(machine.facts["chip"]))
     return Answers(combinations=tuple(combinations), economics=economics)
 

@@ -96,22 +96,19 @@ class Journal:
         """Return the indices of the finished settings, in grid order."""
         return [setting for setting, at in enumerate(self._at) if at != _ABSENT]
 
-    def append(self, setting: int, line: bytes) -> None:
+    def append(self, entry: JournalEntry) -> None:
         """Append the result of a finished setting to the file.
-
-        Args:
-            setting: Index of the setting.
-            line: Its `JournalEntry` as a line of JSON.
 
         Raises:
             BadInput: The line cannot be written, for example because the disk is full.
             WseBug: The setting is already in the journal.
         """
-        if self._at[setting] != _ABSENT:
-            raise WseBug(f"setting {setting} is done twice")
+        if self._at[entry.setting] != _ABSENT:
+            raise WseBug(f"setting {entry.setting} is done twice")
+        start = self._end
         with self._refused_in_one_line():
-            self._write(line)
-        self._at[setting] = self._end - len(line)
+            self._write(entry.line())
+        self._at[entry.setting] = start
 
     def entries(self) -> Iterator[JournalEntry]:
         """Yield the finished settings with their results, in grid order."""

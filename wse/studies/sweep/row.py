@@ -1,17 +1,16 @@
-"""Outcome of a sweep setting: a row of values by column, a user error, or a bug in wse."""
+"""Entry of a sweep setting in the journal: a row of values by column, or an error."""
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import pydantic
 
 from wse.errors import WseBug, WseError
 from wse.reports.result import Result
+from wse.reports.rows_csv import flat_items
 from wse.studies.estimate.cached import cached_estimate
 from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.gpus.study import estimate_on_gpus
@@ -35,56 +34,28 @@ class JournalEntry(pydantic.BaseModel):
 
     def line(self) -> bytes:
         """Format the entry as a line of JSON."""
-        content: dict[str, Any] = {"setting": self.setting}
-        content |= {"error": self.error} if self.error else {"row": self.row}
-        return json.dumps(content, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+        return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingOutcome:
-    """Outcome of estimating a setting, which a worker process sends to the sweep.
-
-    Attributes:
-        setting: Index of the setting.
-        line: Its `JournalEntry` as a line of JSON, for the journal.
-        failed: Whether the outcome is an error instead of a result.
-        bug: Traceback of a bug in wse; empty if there was none.
-    """
-
-    setting: int
-    line: bytes
-    failed: bool
-    bug: str = ""
-
-
-def estimate_setting(setting: int, request: EstimateRequest) -> SettingOutcome:
-    """Estimate a setting of a sweep and return its outcome.
-
-    Exceptions are not raised. They become part of the outcome.
+def estimate_setting(setting: int, request: EstimateRequest) -> tuple[JournalEntry, str]:
+    """Estimate a setting of a sweep. Exceptions are not raised; they become errors of the entry.
 
     Args:
         setting: Index of the setting.
         request: Estimate request for the setting.
+
+    Returns:
+        The entry for the journal, and the traceback of a bug in wse; empty if there was none.
     """
     try:
         check_machine(request)
         result = cached_estimate(request) if request.gpu is None else estimate_on_gpus(request)
-        return SettingOutcome(setting, JournalEntry(setting=setting, row=flat(result.to_dict())).line(), failed=False)
+        return JournalEntry(setting=setting, row=flat(result.to_dict())), ""
     except WseError as error:
-        return failed_outcome(setting, str(error))
+        return JournalEntry(setting=setting, error=str(error)), ""
     except Exception as error:
-        return failed_outcome(setting, f"a bug of wse: {type(error).__name__}: {error}", traceback.format_exc())
-
-
-def failed_outcome(setting: int, error: str, bug: str = "") -> SettingOutcome:
-    """Build the outcome of a setting that could not be estimated.
-
-    Args:
-        setting: Index of the setting.
-        error: Why there is no result.
-        bug: Traceback of a bug in wse, if there was one.
-    """
-    return SettingOutcome(setting, JournalEntry(setting=setting, error=error).line(), failed=True, bug=bug)
+        text = f"a bug of wse: {type(error).__name__}: {error}"
+        return JournalEntry(setting=setting, error=text), traceback.format_exc()
 
 
 def column(name: str) -> str:
@@ -143,17 +114,8 @@ def flat(report: Mapping[str, Any]) -> Row:
     {'model_bytes': 2, 'decode_cycles_by_hops': 1.5}
     """
     row: Row = {}
-    for name, cell in _cells(report, ""):
+    for name, cell in ((column(key), cell) for key, cell in flat_items(report) if not isinstance(cell, list)):
         if name in row:
             raise WseBug(f"two keys of a report are both column {name}")
         row[name] = cell
     return row
-
-
-def _cells(report: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Cell]]:
-    for key, value in report.items():
-        name = prefix + column(str(key))
-        if isinstance(value, Mapping):
-            yield from _cells(value, f"{name}_")
-        elif isinstance(value, bool | int | float | str | None):
-            yield name, value

@@ -16,7 +16,7 @@ from wse.errors import BadInput, WseBug
 from wse.files import read_file
 from wse.models.load import load_model
 from wse.plugins import file_of
-from wse.reports.output_file import write_output
+from wse.reports.output_file import png_of, write_output
 from wse.reports.progress import SWEEPING, OnProgress, ignore, progress_on
 from wse.reports.terminal import plural
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
@@ -24,7 +24,7 @@ from wse.studies.sweep.grid import Grid, known_fields
 from wse.studies.sweep.journal import Journal
 from wse.studies.sweep.plot import check_axis, figure_of
 from wse.studies.sweep.result import SweepResult
-from wse.studies.sweep.row import JournalEntry, SettingOutcome, estimate_setting, failed_outcome
+from wse.studies.sweep.row import JournalEntry, estimate_setting
 from wse.studies.sweep.shown import SweepView, best_values, check_columns, check_view, prices_of, shown_rows
 from wse.studies.sweep.table import check_table_path, write_table
 from wse.studies.workers.engine_pool import Outputs, Pool, engine_pool
@@ -120,8 +120,6 @@ def sweep(
         rows, prices = shown_rows(grid, journal.entries(), view), prices_of(journal.entries())
         best = best_values(grid, journal.entries(), view.columns)
         if png is not None and axis is not None:
-            from wse.reports.figure import png_of
-
             write_output("--png", png, png_of(figure_of(grid, journal.entries(), axis)))
         journal.remove()
     _check_answers(totals, len(grid), rows[0].error if rows else None, table)  # 4
@@ -197,15 +195,13 @@ def _finish(grid: Grid, journal: Journal, pool: Pool, view: SweepView, on_progre
     on_progress(resumed_count, len(grid), _note(failed))
     remaining_settings = [setting for setting in range(len(grid)) if setting not in finished_settings]
     processes = min(pool.processes, len(remaining_settings))
-    for answers_done, answered in enumerate(_outcomes(grid, remaining_settings, processes, pool.outputs), 1):
-        journal.append(answered.setting, answered.line)
-        if known_entry is None and not answered.failed:
-            known_entry = JournalEntry.model_validate_json(answered.line)
-            check_columns(
-                view, grid, known_entry.row
-            )  # on an error the journal is kept, so another --columns can resume
-        failed += answered.failed
-        bugs += [answered.bug] if answered.bug else []
+    for answers_done, (entry, bug) in enumerate(_outcomes(grid, remaining_settings, processes, pool.outputs), 1):
+        journal.append(entry)
+        if known_entry is None and not entry.error:
+            known_entry = entry
+            check_columns(view, grid, entry.row)  # on an error the journal is kept, so another --columns can resume
+        failed += bool(entry.error)
+        bugs += [bug] if bug else []
         on_progress(resumed_count + answers_done, len(grid), _note(failed))
     return _Counts(resumed_count, failed, processes, tuple(bugs))
 
@@ -215,8 +211,10 @@ def _note(failed: int) -> str:
     return f"{failed:,} without an answer" if failed else ""
 
 
-def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs) -> Iterator[SettingOutcome]:
-    """Estimate settings in several processes, yielding each outcome as soon as it is known.
+def _outcomes(
+    grid: Grid, settings: Sequence[int], processes: int, outputs: Outputs
+) -> Iterator[tuple[JournalEntry, str]]:
+    """Estimate settings in several processes. Yield each result of `estimate_setting` as soon as it is known.
 
     Args:
         grid: All settings.
@@ -232,7 +230,8 @@ def _outcomes(grid: Grid, settings: Sequence[int], processes: int, outputs: Outp
         kill_remedy="if memory ran out, sweep again with fewer --jobs",
     )
     for setting, output in outputs(Queue(grid.groups(settings)), processes, task):
-        yield failed_outcome(setting, output.reason) if isinstance(output, KilledItem) else output
+        killed = isinstance(output, KilledItem)
+        yield (JournalEntry(setting=setting, error=output.reason), "") if killed else output
 
 
 def _digest(grid: Grid) -> str:

@@ -30,7 +30,7 @@ def write_page(validation: Validation, path: Path) -> None:
     Raises:
         BadInput: One of the two files cannot be written.
     """
-    from wse.reports.figure import png_of
+    from wse.reports.output_file import png_of
 
     plot = path.with_suffix(".png")
     write_output("--page", path, _page(validation, plot.name).encode())

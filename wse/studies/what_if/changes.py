@@ -10,6 +10,7 @@ from wse.hardware.number import unit_of
 from wse.hardware.quantity import has_unit, is_time, read_quantity
 from wse.studies.options.settings import SOFTWARE, WAFER, machine_numbers, read_setting
 
+OPTION: Final = "--what-if"
 DEFAULT: Final = "default"
 MAX_CHANGES: Final = 200
 
@@ -49,7 +50,7 @@ class Change:
     settings: tuple[str, ...]
 
 
-def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
+def read_changes(text: str) -> tuple[Change, ...]:
     """Parse machine changes such as "clock=x2,wafer.hop_cycles=1".
 
     The word ``default`` denotes the changes in `DEFAULTS`. A constant may occur with several
@@ -57,7 +58,6 @@ def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
 
     Args:
         text: The changes, separated by commas.
-        option: Name of the option, for error messages.
 
     Raises:
         UnknownName: A name is neither a short name nor a constant of the machine.
@@ -65,31 +65,31 @@ def read_changes(text: str, option: str = "--what-if") -> tuple[Change, ...]:
             invalid value.
     """
     pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
-    changes = [c for piece in pieces for c in (read_changes(DEFAULTS) if piece == DEFAULT else [_read(piece, option)])]
+    changes = [c for piece in pieces for c in (read_changes(DEFAULTS) if piece == DEFAULT else [_read(piece)])]
     if not 0 < len(changes) <= MAX_CHANGES:
         raise BadInput(
-            f"{option} {text[:80]!r}: give 1 to {MAX_CHANGES} changes, such as clock=x2,sram=x2, or {DEFAULT}"
+            f"{OPTION} {text[:80]!r}: give 1 to {MAX_CHANGES} changes, such as clock=x2,sram=x2, or {DEFAULT}"
         )
     labels = [f"{change.name}={change.value}" for change in changes]
     repeated_label = next((label for label in labels if labels.count(label) > 1), None)
     if repeated_label is not None:
-        raise BadInput(f"{option}: {repeated_label} is given twice; keep one")
+        raise BadInput(f"{OPTION}: {repeated_label} is given twice; keep one")
     return tuple(changes)
 
 
-def _read(piece: str, option: str) -> Change:
+def _read(piece: str) -> Change:
     name, equals, value = (part.strip() for part in piece.partition("="))
     if not equals or not value:
-        raise BadInput(f"{option} {piece!r}: give a change, such as clock=x2 or wafer.hop_cycles=1, or {DEFAULT}")
+        raise BadInput(f"{OPTION} {piece!r}: give a change, such as clock=x2 or wafer.hop_cycles=1, or {DEFAULT}")
     if name not in SHORT_NAMES and not name.startswith((WAFER, SOFTWARE)):
-        raise UnknownName("change", name, [*SHORT_NAMES, *machine_numbers()], place=option)
+        raise UnknownName("change", name, [*SHORT_NAMES, *machine_numbers()], place=OPTION)
     # The full name of a constant ends with its unit. A short name does not, so a duration needs one.
     units = {unit_of(number.partition(".")[2]) for number in SHORT_NAMES.get(name, ())}
     if any(is_time(unit) and read_quantity(value, unit) is not None for unit in units) and not has_unit(value):
         raise BadInput(
-            f"{option} {piece}: a duration needs a unit; give {name}={value}us, {name}={value}ns or a factor"
+            f"{OPTION} {piece}: a duration needs a unit; give {name}={value}us, {name}={value}ns or a factor"
         )
     settings = tuple(f"{number}={value}" for number in SHORT_NAMES.get(name, (name,)))
     for setting in settings:
-        read_setting(setting, option)
+        read_setting(setting, OPTION)
     return Change(name=name, value=value.replace("×", "x").replace("*", "x"), settings=settings)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wse.cache.records import cached
-from wse.errors import BadInput, WseBug, WseError
+from wse.errors import BadInput, WseError
 from wse.hardware.load import load_software, load_wafer
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.shared_tables import scale_note
@@ -32,22 +31,20 @@ COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_pe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateOutcome:
-    """Outcome of one estimate: its figures, an error, or the traceback of a bug in wse.
+    """Outcome of one estimate: its figures, or an error that the user can correct.
 
     Attributes:
-        row: Figures of the machine. None after an error or a bug.
+        row: Figures of the machine. None after an error.
         inputs: The options with defaults filled in, and the batch size of the selected layout.
         price: Two strings: a note on how the costs change with the price, and the price with its
             source. None if costs are not estimated.
         error: Error that the user can correct, such as a model that does not fit.
-        bug: Traceback of a bug; empty if there was none.
     """
 
     row: WhatIfRow | None = None
     inputs: dict[str, str | int | float] | None = None
     price: tuple[str, str] | None = None
     error: WseError | None = None
-    bug: str = ""
 
 
 def what_if(
@@ -103,8 +100,6 @@ def _estimate_all(
             name=lambda item: names[item],
         )
         for item, outcome in outputs:
-            if outcome.bug:
-                raise WseBug(f"{names[item]} ended in a bug\n{outcome.bug}")
             if item == 0 and outcome.error is not None:
                 raise outcome.error
             outcomes[item] = outcome
@@ -140,9 +135,9 @@ def check(request: EstimateRequest) -> None:
 
 
 def estimate_change(request: EstimateRequest) -> EstimateOutcome:
-    """Estimate a request, and return the figures, the error or the bug as an outcome.
+    """Estimate a request, and return the figures or the error as an outcome.
 
-    The layout is selected as in ``wse estimate``. No exception is raised.
+    The layout is selected as in ``wse estimate``. No `WseError` is raised.
     """
     try:
         prepared_estimate = prepare_estimate(request)
@@ -153,8 +148,6 @@ def estimate_change(request: EstimateRequest) -> EstimateOutcome:
         return EstimateOutcome(row=_figures(result), inputs=inputs(layout.prepared), price=price)
     except WseError as error:
         return EstimateOutcome(error=error)
-    except Exception:
-        return EstimateOutcome(bug=traceback.format_exc())
 
 
 def _figures(result: EstimateResult) -> WhatIfRow:

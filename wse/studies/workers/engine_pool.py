@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
-from wse.errors import BadInput
+from wse.errors import BadInput, WseBug
 from wse.studies.options.engine import RAY, EngineChoice, check_engine
 from wse.studies.workers.pool import KilledItem, Queue, Task, outputs, process_count
 
@@ -15,21 +17,12 @@ Item = TypeVar("Item")
 Output = TypeVar("Output")
 
 
-class Outputs(Protocol):
-    """Function that computes an output for each item of a queue, using several processes.
+Outputs = Callable[[Queue, int, Task[Any]], Iterator[tuple[int, Any]]]
+"""Function that computes an output for each item of a queue with a number of processes.
 
-    There are two implementations: `wse.studies.workers.pool.outputs` for processes on this
-    computer, and `wse.studies.workers.ray_cluster.ray_outputs` for a Ray cluster.
-    """
-
-    def __call__(self, queue: Queue, jobs: int, task: Task[Output], /) -> Iterator[tuple[int, Output | KilledItem]]:
-        """Yield (item, output) for each item of a queue as soon as its output is known.
-
-        Args:
-            queue: The items.
-            jobs: Number of processes.
-            task: The function that computes an output, and its arguments for each item.
-        """
+There are two: `wse.studies.workers.pool.outputs` for processes on this computer, and
+`wse.studies.workers.ray_cluster.ray_outputs` for a Ray cluster.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,22 +66,40 @@ def each_output(
 
     Raises:
         BadInput: A process cannot start, or was killed more than once while computing an item.
+        WseBug: The function raised an exception.
     """
-    if pool.processes == 1 and pool.outputs is outputs:
-        yield from ((item, function(*arguments(item))) for item in items)
-        return
     task = Task(
-        function=function,
+        function=partial(_attempt, function),
         arguments=lambda at: arguments(items[at]),
         owner=owner,
         start_remedy="free some memory, and give the same command again",
         kill_remedy=kill_remedy,
     )
-    queue = Queue([at] for at in range(len(items)))
-    for at, output in pool.outputs(queue, min(pool.processes, len(items)), task):
+    if pool.processes == 1 and pool.outputs is outputs:
+        found: Iterator[tuple[int, Any]] = ((at, task.function(*task.arguments(at))) for at in range(len(items)))
+    else:
+        queue = Queue([at] for at in range(len(items)))
+        found = pool.outputs(queue, min(pool.processes, len(items)), task)
+    for at, output in found:
         if isinstance(output, KilledItem):
             raise BadInput(f"{name(items[at])}: {output.reason}")
+        if isinstance(output, _Bug):
+            raise WseBug(f"{name(items[at])} ended in a bug\n{output.traceback}")
         yield items[at], output
+
+
+class _Bug(NamedTuple):
+    """Output of a function that raised an exception."""
+
+    traceback: str
+
+
+def _attempt(function: Callable[..., Output], *arguments: Any) -> Output | _Bug:
+    """Call a function in a worker process, and return its output or the traceback of an exception."""
+    try:
+        return function(*arguments)
+    except Exception:
+        return _Bug(traceback.format_exc())
 
 
 @contextmanager
@@ -107,7 +118,7 @@ def engine_pool(engine: EngineChoice, jobs: int | None) -> Iterator[Pool]:
             indicates which.
     """
     check_engine(engine)
-    if engine.name != RAY:
+    if engine.engine != RAY:
         yield Pool(processes=process_count(jobs), outputs=outputs)
         return
     from wse.studies.workers.ray_cluster import (

@@ -32,7 +32,7 @@ def sram_png_of(request: InspectRequest) -> bytes:
     Raises:
         BadTrace: The trace does not contain the data needed for the image.
     """
-    from wse.reports.figure import png_of
+    from wse.reports.output_file import png_of
 
     with trace_at(request.trace) as trace:
         wafer, row, col = pe_of(trace, request)

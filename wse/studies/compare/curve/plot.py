@@ -36,7 +36,7 @@ GREY: Final = "#9aa0a6"
 
 def curve_as_png(result: CurveResult) -> bytes:
     """Plot a comparison of wafers and GPUs as a PNG image."""
-    from wse.reports.figure import png_of
+    from wse.reports.output_file import png_of
 
     return png_of(curve_figure(result))
 

@@ -257,7 +257,7 @@ def ray_backend(prepared_run: PreparedRun, program: Program) -> Iterator[Backend
             f"--engine ray: each wafer is a separate process, but --mapping {program.mapping_name} has regions that "
             "span wafers; use --mapping region or pipeline, or --engine local"
         )
-    with ray_cluster(request.ray_address):
+    with ray_cluster(request.engine_choice.ray_address):
         max_bytes = max(required_bytes(program, (wafer,)) for wafer in range(program.wafers))
         cpus = cpus_of_each(program.wafers, max_bytes, node_resources())
         with _actors(program.wafers, cpus, max_bytes) as actors:
