@@ -13,8 +13,7 @@ SMALL: Final[dict[str, Any]] = {"mesh": "16x16", "wafers": 1, "mapping": "pipeli
 ONE_REGION: Final = SMALL | {"mesh": "14x14", "mapping": "region"}
 """Options for which there are fewer layouts, so that they are found more quickly."""
 ON_WAFERS: Final = [
-    {"prompt_len": prompt, "new_tokens": new, "users": users}
-    for prompt, new, users in [(16, 48, 1), (64, 128, 2), (300, 1, 4)]
+    {"prompt_len": prompt, "new_tokens": new, "users": users} for prompt, new, users in [(16, 48, 1), (300, 1, 4)]
 ]
 MACHINES: Final = [("llama-3-8b", "h100", 1), ("llama-3.1-70b", "h200", 8), ("gpt-oss-120b", "b200", 2)]
 ON_GPUS: Final = [
@@ -204,17 +203,6 @@ def test_users_wait_instead_of_getting_a_slower_layout() -> None:
     assert planned.tokens_per_s == pytest.approx(crowded.tokens_per_s, rel=0.01)
     served = simulated(crowded, {"model": "story", **options, "objective": "latency"})
     assert served.all.ttft.mean == pytest.approx(crowded.ttft_s, rel=0.1)
-
-
-@pytest.mark.slow
-def test_plan_agrees_with_an_estimate() -> None:
-    lengths: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48, "users": 4}
-    planned = wse.compare("story", **SMALL | {"wafers": [1]}, **lengths, replicas=1, objective="latency", top=1, jobs=1)
-    serving = wse.estimate("story", **SMALL, **lengths).serving
-    row: Any = planned.rows[0]
-    assert (row.users, row.replicas) == (4, 1)
-    assert row.tokens_per_s == pytest.approx(serving.tokens_per_s, rel=0.03)
-    assert row.usd_per_million_tokens == pytest.approx(serving.usd_per_million_tokens, rel=0.03)
 
 
 def test_plan_for_one_user_equals_an_estimate() -> None:
