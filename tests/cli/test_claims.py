@@ -6,7 +6,7 @@ from tiers import AT_REQUEST
 from wse.cli.app import COMMANDS
 from wse.studies.claims.study import CLAIMS, decide
 
-SLOW_CLAIMS = (1, 2, 4, 5, 6, 13, 14, 16, 17)
+SLOW_CLAIMS = (1, 2, 3, 4, 5, 6, 10, 13, 14, 16, 17)
 """Claims that take at least 5 s to decide. They are tested only if WSE_ALL_OUTPUTS is set."""
 
 

@@ -33,7 +33,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "compare --users": wse.compare(
             model, **SMALL_RUN, wafers=[1], users=300, gpu=["h100"], ttft="1s", tpot="1ms", jobs=1
         ),
-        "serve-sim": wse.serve_sim(model, **SMALL_RUN, requests=50, set=changed_wafer),
+        "serve-sim": wse.serve_sim(model, **SMALL_RUN, requests=50, objective="latency", set=changed_wafer),
     }
 
 

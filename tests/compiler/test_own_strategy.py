@@ -101,7 +101,7 @@ def test_pattern_from_a_file_gives_the_same_tokens(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MINE.format("two_phase"), encoding="utf-8")
     options: dict[str, Any] = {"mesh": "16x16", "dtype": "float32", "new_tokens": 4, "trace": None}
-    options["schedule"] = "baseline"
+    options |= {"mapping": "region", "schedule": "baseline"}
     default, named = (wse.run(all_reduce=name, **options) for name in (None, "mine.py:mine"))
     assert named.tokens == default.tokens
     assert named.decode.cycles_per_token != default.decode.cycles_per_token

@@ -33,11 +33,15 @@ def script() -> ModuleType:
     return import_script("adding_diffs")
 
 
-def output_in(folder: Path, commands: str) -> str:
-    """Run shell commands in a copy of the repository. Return their output with single spaces between words."""
+def output_in(folder: Path, commands: str, *, interpreted: bool) -> str:
+    """Run shell commands in a copy of the repository. Return their output with single spaces between words.
+
+    Changed kernels would all have to be compiled again, so their page is tested with ``interpreted`` kernels.
+    """
     roots = [str(folder / name) for name in ("", "kernels", "mappings", "traces")]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(roots), "PATH": path, "NO_COLOR": "1", "COLUMNS": "120"}
+    environment["NUMBA_DISABLE_JIT"] = str(int(interpreted))
     command = ("bash", "-euo", "pipefail", "-c", commands)
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -91,7 +95,7 @@ def test_commands_print_the_output_on_the_page_after_the_diff(script: ModuleType
     script.take_out(read_page, tree)
     script.add(read_page, tree)
     try:
-        printed = output_in(tree, read_page.commands)
+        printed = output_in(tree, read_page.commands, interpreted=page == "kernel")
     finally:
         for file in (*read_page.touched_files, *read_page.generated):
             (tree / file).unlink(missing_ok=True)

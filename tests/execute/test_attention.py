@@ -9,7 +9,6 @@ import pytest
 from compiled import compile_model
 from plain_decoder import plain_logits
 from session import SOFTWARE, check_traffic, forced, region_options, wafer
-from tiers import slow_but
 from tiny_model import latent_spec, linear_spec, tensors, tiny_spec
 from tiny_run import tiny_session, worst_logit_error
 from trait_specs import POSITIONS, TRAITS, norms_spec
@@ -29,7 +28,7 @@ from wse.program.program import Program
 PREFILL_CASES = [((3, 3), MESH_GEMM, 6), ((3, 3), MESH_GEMM_OWN, None), ((4, 5), THIN_GEMM, 6)]
 """Mesh, prefill strategy and tokens per chunk. All cases decode in the same way."""
 PARTIAL = Rope(frequencies=plain_rope(4, 1e4).frequencies, multiplier=1.25)
-HEAD_TRAITS: dict[str, dict[str, Any]] = {
+ATTENTION_TRAITS: dict[str, dict[str, Any]] = {
     "part of a head rotates": {"rope": PARTIAL, "head_size": 7},
     "some layers do not rotate": {"layers": (Layer(), Layer(rotary=False)), "rope": PARTIAL},
     "nothing rotates": {"rope": None, "head_size": 5},
@@ -43,6 +42,30 @@ HEAD_TRAITS: dict[str, dict[str, Any]] = {
     "gated results": {"attention_gate": True, "rope": PARTIAL},
     "gated results, norm of heads, biases": {"attention_gate": True, "head_norm": "rms", "qkv_bias": True},
     "biases": {"qkv_bias": True, "output_bias": True, "ffn_bias": True},
+    "other frequencies in windows": {
+        "layers": (Layer(window=4), Layer()),
+        "window_rope": Rope(frequencies=plain_rope(6, 1e2).frequencies, multiplier=1.5),
+    },
+    "other heads in windows": {
+        "layers": (Layer(window=4), Layer()),
+        "window_heads": HeadShape(kv_count=2, size=10),
+        "window_rope": plain_rope(10, 1e2),
+        "head_norm": "rms",
+    },
+    "values are keys": {"keys_as_values": True, "value_norm": True, "head_norm": "rms"},
+    "values are keys, with biases": {"keys_as_values": True, "qkv_bias": True},
+    "gated results, values are keys": {"keys_as_values": True, "attention_gate": True},
+    "norm of values": {"value_norm": True},
+    "queries scaled by position": {
+        "layers": (Layer(), Layer(rotary=False)),
+        "position_scale": PositionScale(coefficient=0.3, floor_tokens=4),
+    },
+    "rotated queries scaled by position": {
+        "layers": (Layer(), Layer(rotary=False)),
+        "position_scale": PositionScale(coefficient=0.3, floor_tokens=4, first=0, rotary=True),
+    },
+}
+TRAITS_OF_SPECS: dict[str, dict[str, Any]] = ATTENTION_TRAITS | {
     "norms after blocks": {"post_norms": True, "norm_unit_offset": True, "head_norm": "rms"},
     "norms only after blocks": {"pre_norms": False, "post_norms": True, "head_norm": "rms_all"},
     "norms after the blocks of one layer": {"layers": (Layer(pre_norms=False, post_norms=True), Layer())},
@@ -64,46 +87,24 @@ HEAD_TRAITS: dict[str, dict[str, Any]] = {
     "head with bias": {"head_bias": True, "logit_scale": 0.5},
     "relu": {"activation": "relu"},
     "square of relu, no gate": {"activation": "relu2", "gated": False},
-    "other frequencies in windows": {
-        "layers": (Layer(window=4), Layer()),
-        "window_rope": Rope(frequencies=plain_rope(6, 1e2).frequencies, multiplier=1.5),
-    },
-    "other heads in windows": {
-        "layers": (Layer(window=4), Layer()),
-        "window_heads": HeadShape(kv_count=2, size=10),
-        "window_rope": plain_rope(10, 1e2),
-        "head_norm": "rms",
-    },
-    "values are keys": {"keys_as_values": True, "value_norm": True, "head_norm": "rms"},
-    "values are keys, with biases": {"keys_as_values": True, "qkv_bias": True},
-    "gated results, values are keys": {"keys_as_values": True, "attention_gate": True},
-    "norm of values": {"value_norm": True},
     "scaled layers": {"stream_scale": True},
     "scaled layers, norms after blocks": {"stream_scale": True, "post_norms": True},
     "capped logits": {"logit_cap": 0.5},
-    "queries scaled by position": {
-        "layers": (Layer(), Layer(rotary=False)),
-        "position_scale": PositionScale(coefficient=0.3, floor_tokens=4),
-    },
-    "rotated queries scaled by position": {
-        "layers": (Layer(), Layer(rotary=False)),
-        "position_scale": PositionScale(coefficient=0.3, floor_tokens=4, first=0, rotary=True),
-    },
 }
 
 
 def spec_with(trait: str, **sizes: int) -> ModelSpec:
-    """Return the tiny model with a trait of HEAD_TRAITS and some sizes changed."""
-    return replace(tiny_spec(hidden=72, vocab=259, **sizes), **HEAD_TRAITS[trait])
+    """Return the tiny model with a trait of TRAITS_OF_SPECS and some sizes changed."""
+    return replace(tiny_spec(hidden=72, vocab=259, **sizes), **TRAITS_OF_SPECS[trait])
 
 
-@pytest.mark.parametrize("trait", HEAD_TRAITS)
+@pytest.mark.parametrize("trait", TRAITS_OF_SPECS)
 def test_trait_logits_are_those_of_the_plain_decoder(trait: str) -> None:
     max_error = worst_logit_error(spec_with(trait), (3, 3), MESH_GEMM, chunk=6)
     assert max_error <= 1e-5, f"largest difference {max_error:.2e} of the largest logit, allowed 1e-5"
 
 
-@pytest.mark.parametrize("trait", slow_but(HEAD_TRAITS, *list(HEAD_TRAITS)[:13]))
+@pytest.mark.parametrize("trait", ATTENTION_TRAITS)
 def test_trait_logits_are_right_with_one_kv_head_over_all_columns(trait: str) -> None:
     """Prefill with its own weights has a separate lowering for models with one kv head."""
     max_error = worst_logit_error(spec_with(trait, heads=2, kv_heads=1), (3, 3), MESH_GEMM_OWN)

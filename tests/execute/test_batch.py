@@ -24,7 +24,7 @@ from wse.program.transfers.transfer_types import is_of_type
 
 PROMPTS = ((5, 9, 31, 7, 12, 40, 2), (3,), (60, 1, 1, 8, 22, 13, 35, 18, 50, 4, 6), (11, 12, 13, 14))
 CONTEXT = 24
-STEPS = 6
+STEPS = 4
 COVERED = {"baseline", "more rows", "one row", "own weights", "1x1", "untied", "positions", "norms", "biased experts"}
 """Cases whose features all occur in other cases as well."""
 NAMES = [name for name in CASES if name not in COVERED]

@@ -13,7 +13,8 @@ from random_gguf import write_gguf
 from session import Session, golden, model, session
 from tiers import slow_but
 
-from wse.compiler.options import BASELINE
+from wse.compiler.choice import Choice
+from wse.compiler.options import BASELINE, THIN_GEMM
 from wse.models.catalogue import BUNDLED
 from wse_mappings.cuts.expert_groups import DEDICATED
 
@@ -24,10 +25,9 @@ NO_EXPERTS = '_experts": null'
 MIXTURES = [
     name for name in NAMES if "expert" in (GOLDENS / f"{name}.json").read_text(encoding="utf-8").replace(NO_EXPERTS, "")
 ]
-MACHINES: dict[str, dict[str, Any]] = {
-    "5x5": {"mesh": (5, 5)},
-    "two wafers of 3x3, baseline": {"mesh": (3, 3), "wafers": 2, "mapping": "pipeline", "schedule": BASELINE},
-}
+CHOICE = Choice(prefill=THIN_GEMM, prefill_chunk=4, head_chunk=9)
+"""Decisions of the compiler in most tests. The first test of each family searches for the best ones."""
+TWO_WAFERS = {"mesh": (3, 3), "wafers": 2, "mapping": "pipeline", "schedule": BASELINE}
 QUICK_TYPES = ("F16", "Q4_0", "Q8_0")
 
 PLACED_LIKE_OTHERS = (
@@ -38,25 +38,10 @@ PLACED_LIKE_OTHERS = (
 """Models whose ops are placed like those of other families, so that they are tested on fewer placements."""
 
 
-@pytest.fixture(scope="module")
-def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
-    """Return the golden of a family, and the folder with its checkpoint."""
-    golden = json.loads((GOLDENS / f"{request.param}.json").read_text(encoding="utf-8"))
-    return golden, write_checkpoint(tmp_path_factory.mktemp(request.param), golden)
-
-
-@pytest.mark.parametrize(
-    ("family", "machine", "index"),
-    [
-        pytest.param(name, machine, 1 - i, marks=pytest.mark.slow if i else ())
-        for name in NAMES
-        for i, machine in enumerate(MACHINES)
-    ],
-    indirect=["family"],
-)
-def test_logits_are_those_of_transformers(family: tuple[dict[str, Any], Path], machine: str, index: int) -> None:
-    golden, folder = family
-    check(golden["cases"][index], folder, **MACHINES[machine])
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
+    golden = json.loads((GOLDENS / f"{name}.json").read_text(encoding="utf-8"))
+    check(golden["cases"][1], write_checkpoint(tmp_path, golden), mesh=(5, 5))
 
 
 PLACED = [name for name in NAMES if name not in PLACED_LIKE_OTHERS]
@@ -70,8 +55,9 @@ QUICK = ("cohere2", "deepseek_v3", "gemma3", "gpt2", "gpt_oss", "llama4", "qwen3
 @pytest.mark.parametrize(
     ("name", "machine"),
     [
-        pytest.param(name, machine, marks=() if name in QUICK else pytest.mark.slow)
+        pytest.param(name, machine, marks=() if name in QUICK and machine != TWO_WAFERS else pytest.mark.slow)
         for name, machine in (
+            *((name, TWO_WAFERS) for name in PLACED),
             *((name, SPLIT_REGION) for name in PLACED),
             *((name, SPLIT_EXPERTS) for name in MIXTURES if name in PLACED and not name.endswith("_dense")),
             *((name, DEDICATED_EXPERTS) for name in MIXTURES if name in PLACED),
@@ -83,7 +69,7 @@ def test_logits_on_other_placements_are_those_of_transformers(
     name: str, machine: dict[str, Any], tmp_path: Path
 ) -> None:
     golden = json.loads((GOLDENS / f"{name}.json").read_text(encoding="utf-8"))
-    check(golden["cases"][0], write_checkpoint(tmp_path, golden), **machine)
+    check(golden["cases"][0], write_checkpoint(tmp_path, golden), choice=CHOICE, **machine)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +81,14 @@ def test_logits_on_other_placements_are_those_of_transformers(
 )
 def test_gguf_logits_are_those_of_transformers(path: Path, tmp_path: Path) -> None:
     golden = json.loads(path.read_text(encoding="utf-8"))
-    check(golden["cases"][1], write_gguf(tmp_path / "model.gguf", golden), mesh=(3, 3))
+    check(golden["cases"][1], write_gguf(tmp_path / "model.gguf", golden), mesh=(3, 3), choice=CHOICE)
 
 
 @pytest.mark.parametrize("path", sorted((DATA / "formats").glob("*.json")), ids=lambda path: path.stem)
 def test_safetensors_logits_are_those_of_transformers(path: Path, tmp_path: Path) -> None:
     golden = json.loads(path.read_text(encoding="utf-8"))
-    check(golden["cases"][0], write_checkpoint(tmp_path / "model", golden, golden["dtype"]), mesh=(3, 4), wafers=2)
+    model = write_checkpoint(tmp_path / "model", golden, golden["dtype"])
+    check(golden["cases"][0], model, mesh=(3, 4), wafers=2, choice=CHOICE)
 
 
 @pytest.mark.parametrize("method", ["fp8", "mxfp4"])

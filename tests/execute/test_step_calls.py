@@ -173,7 +173,7 @@ def test_kernels_that_store_weights_have_one_build() -> None:
     assert {name for name, kernel in found.items() if kernel.parallel is kernel.serial} == set(STORING)
 
 
-PARALLEL_KERNELS = ("gemv", "matmul", "activate_share", "attention_values", "along_rows", "along_columns")
+PARALLEL_KERNELS = ("gemv", "along_rows", "along_columns")
 """Kernels that cover each kind of loop that is divided among cores: over blocks of PEs, rows and columns."""
 
 

@@ -38,9 +38,9 @@ PROMPT, NEW = 5, 26
 EQUAL_TABLES = ("op", "edge", "stage", "buffer", "route", "name", "links/words", "pe/busy_cycles", "sram/bytes_per_pe")
 REQUESTS: dict[str, dict[str, Any]] = {
     "two wafers, two users": {"mesh": "6x5", "wafers": 2, "batch": 2},
-    "regions": {"mesh": "12x10", "mapping": "pipeline", "region": "6x5", "batch": 2},
-    "a region over wafers": {"mesh": "6x5", "mapping": "tensor", "wafers": 2},
-    "dead PEs": {"mesh": "8x8", "defects": "0.03", "defects_seed": 3},
+    "regions": {"mesh": "12x10", "mapping": "pipeline", "schedule": "baseline", "region": "6x5", "batch": 2},
+    "a region over wafers": {"mesh": "6x5", "mapping": "tensor", "schedule": "baseline", "wafers": 2},
+    "dead PEs": {"mesh": "8x8", "schedule": "baseline", "defects": "0.03", "defects_seed": 3},
 }
 
 
@@ -146,9 +146,8 @@ def test_estimate_trace_of_a_mixture_counts_all_token_expert_pairs(tmp_path: Pat
 
 def test_free_bytes_are_negative_if_the_model_does_not_fit(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
-    request = make_request(
-        EstimateRequest, model="story", mesh="4x4", prompt_len=4, new_tokens=4, wafers=1, capacity="report"
-    )
+    options: dict[str, Any] = {"mesh": "4x4", "wafers": 1, "mapping": "region", "schedule": "baseline"}
+    request = make_request(EstimateRequest, model="story", prompt_len=4, new_tokens=4, capacity="report", **options)
     report = estimate(replace_options(request, trace=path)).to_dict()
     assert problems(path) == []
     with open_trace(path) as trace:
@@ -182,7 +181,8 @@ def test_words_and_bytes_of_a_run_add_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("columns", "expected"), [(3, [2, 4]), pytest.param(0, [0, 6], marks=pytest.mark.slow)])
 def test_trace_stores_the_columns_of_attention(columns: int, expected: list[int], tmp_path: Path) -> None:
     model, path = str(write_model(tmp_path)), tmp_path / "run.h5"
-    prepared = prepare(make_request(RunRequest, model=model, prompt_ids=(1, 2, 3), wafers=2, mesh="3x7", new_tokens=2))
+    options: dict[str, Any] = {"wafers": 2, "mesh": "3x7", "mapping": "region", "schedule": "baseline"}
+    prepared = prepare(make_request(RunRequest, model=model, prompt_ids=(1, 2, 3), new_tokens=2, **options))
     found = compile_fastest(prepared)
     choice = replace(found.choice, attention_cols=columns)
     program = compile_choice(prepared.spec, prepared.wafer, prepared.software, found.options, choice)
@@ -199,7 +199,14 @@ TOKENS = 3
 @pytest.mark.slow
 def test_verification_pass_is_the_last_pass_of_an_estimate(tmp_path: Path) -> None:
     request = make_request(
-        EstimateRequest, model="story", mesh="24x24", prompt_len=16, new_tokens=8, trace=tmp_path / "e.h5"
+        EstimateRequest,
+        model="story",
+        mesh="24x24",
+        mapping="region",
+        schedule="baseline",
+        prompt_len=16,
+        new_tokens=8,
+        trace=tmp_path / "e.h5",
     )
     result = estimate(replace_options(request, verify_tokens=TOKENS))
     assert problems(tmp_path / "e.h5") == []

@@ -23,9 +23,10 @@ from wse.tracing.requests import InspectRequest
 from wse_traces import open_trace, problems
 from wse_traces.schema import TABLES
 
+PLACED = {"mapping": "region", "schedule": "baseline"}
 REQUESTS: dict[str, dict[str, Any]] = {
-    "three users": {"prompt": ("Once", "Once upon a time, there", "Tim")},
-    "two wafers, recorded": {"prompt": "Once", "wafers": 2, "record": "activations=head"},
+    "three users": {"prompt": ("Once", "Once upon a time, there", "Tim"), **PLACED},
+    "two wafers, recorded": {"prompt": "Once", "wafers": 2, "record": "activations=head", **PLACED},
 }
 WALL_CLOCK_COLUMNS = {"wall_s", "summary"}
 
@@ -63,7 +64,7 @@ def test_passes_written_in_groups_equal_passes_written_singly(
 
 
 def test_trace_has_the_placement_before_the_run_and_the_error_after_it(tmp_path: Path) -> None:
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=4, schedule="baseline", mapping="region"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=4, **PLACED))
     program = compile_program(prepared)
     seen: list[tuple[int, int]] = []
 
@@ -85,7 +86,7 @@ def test_trace_has_the_placement_before_the_run_and_the_error_after_it(tmp_path:
 def test_group_of_passes_is_left_out_if_its_writing_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, schedule="baseline"))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, **PLACED))
     monkeypatch.setattr(recording, "MAX_PASSES", 8)
     monkeypatch.setattr(recording, "MAX_S", 60.0)
     original_write_shifts = recording.RunRecorder.write_shifts

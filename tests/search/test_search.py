@@ -157,19 +157,18 @@ def test_auto_is_never_slower_than_a_mapping_and_lists_its_trials() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sides", "tokens"), [((32, 48), (128, 128)), ((20, 24), (128, 128))])
-def test_requests_are_hardly_slower_on_a_larger_mesh(sides: tuple[int, int], tokens: tuple[int, int]) -> None:
+def test_requests_are_hardly_slower_on_a_larger_mesh() -> None:
     """The larger mesh has all layouts of the smaller one."""
 
     def cycles(side: int) -> float:
         """Return the cycles of a request on a square mesh."""
-        lengths = {"prompt_len": tokens[0], "new_tokens": tokens[1]}
-        request = make_request(EstimateRequest, model="story", wafers=1, mesh=f"{side}x{side}", **lengths)
+        request = make_request(
+            EstimateRequest, model="story", wafers=1, mesh=f"{side}x{side}", prompt_len=128, new_tokens=128
+        )
         prepared = prepare_estimate(request)
         return request_cycles(prepared, compile_fastest(prepared).program)
 
-    small_mesh, large_mesh = map(cycles, sides)
-    assert large_mesh <= 1.02 * small_mesh
+    assert cycles(24) <= 1.02 * cycles(20)
 
 
 def test_time_of_a_prompt_in_one_chunk_excludes_the_wait_for_the_host() -> None:

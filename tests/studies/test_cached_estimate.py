@@ -40,7 +40,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
         "prompt_len": 64,
     },
     "two wafers": {"wafers": 2, "mapping": "pipeline", "batch": 2, "link": "sdk-host", "schedule": "baseline"},
-    "passes and drafts": {"verify_tokens": 3, "draft": "typical"},
+    "passes and drafts": {"verify_tokens": 3, "draft": "typical", "schedule": "baseline"},
     "sensitivity": {"sensitivity": True, "schedule": "baseline"},
     "defects": {"defects": "0.01", "schedule": "baseline", "dtype": "int8", "set": ("wafer.clock_hz=x2",)},
     "overflow": {"mesh": "8x8", "capacity": "report", "replicas": 1, "context": 512},

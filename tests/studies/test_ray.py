@@ -37,15 +37,14 @@ STORY: dict[str, Any] = {
     "schedule": "baseline",
 }
 REQUESTS: dict[str, dict[str, Any]] = {
-    "batch": {"prompt": PROMPTS, "logits": True},
+    "sampled": {"prompt": PROMPTS, "logits": True, "temperature": 0.8, "repetition_penalty": 1.2},
     "streams": {"prompt": PROMPTS, "verify_tokens": 1, "record": "activations=layers.*.attention,head"},
-    "sampled": {"prompt": PROMPTS[1], "temperature": 0.8, "repetition_penalty": 1.2},
     "drafts": {"prompt": "The cat sat. The cat sat. The cat", "verify_tokens": 3, "mapping": "pipeline"},
 }
 GRID = {
     "model": "story",
     "prompt_len": 8,
-    "new_tokens": [4, 8, 16],
+    "new_tokens": [4, 8],
     "mesh": ["12x12", "14x14"],
     "mapping": "region",
     "schedule": "baseline",
@@ -196,7 +195,7 @@ def test_sweep_with_a_killed_worker_equals_the_local_one(tmp_path: Path, local_t
 
 @pytest.mark.usefixtures("cluster")
 def test_comparison_equals_the_local_one() -> None:
-    options: dict[str, Any] = {"mesh": "24x24", "wafers": (1, 2), "mapping": "region", "schedule": "baseline"}
+    options: dict[str, Any] = {"mesh": "16x16", "wafers": (1, 2), "mapping": "region", "schedule": "baseline"}
     options |= {"prompt_len": 8, "new_tokens": 8}
     assert wse.compare("story", **options, engine="ray").to_dict() == wse.compare("story", **options, jobs=1).to_dict()
 
@@ -248,9 +247,9 @@ def test_actors_that_cannot_start_are_reported_with_the_reason(cluster: Any) -> 
 
 @pytest.mark.usefixtures("cluster")
 def test_request_that_exceeds_the_cluster_is_refused(tmp_path: Path) -> None:
-    too_many_wafers = named_request("batch", wafers=3, engine="ray")
+    too_many_wafers = named_request("sampled", wafers=3, engine="ray")
     assert "3 wafers need a CPU each, but the cluster has 2 on 1 machine" in refusal(BadInput, run, too_many_wafers)
-    spanning = named_request("batch", mapping="tensor", engine="ray")
+    spanning = named_request("sampled", mapping="tensor", engine="ray")
     assert "--mapping tensor has regions that span wafers; use --mapping region" in refusal(BadInput, run, spanning)
     with pytest.raises(BadInput, match=r"^--jobs 3: the cluster has 2 CPUs; give fewer, or a larger one$"):
         wse.sweep(GRID, output=tmp_path / "t.csv", engine="ray", jobs=3)
@@ -258,13 +257,13 @@ def test_request_that_exceeds_the_cluster_is_refused(tmp_path: Path) -> None:
 
 def test_missing_ray_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert "Ray is not installed here" in refusal(BadInput, run, named_request("batch", engine="ray"))
+    assert "Ray is not installed here" in refusal(BadInput, run, named_request("sampled", engine="ray"))
 
 
 def test_address_without_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="needs Ray: pip install 'wse[ray]'")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    message = refusal(BadInput, run, named_request("batch", engine="ray", ray_address="127.0.0.1:9"))
+    message = refusal(BadInput, run, named_request("sampled", engine="ray", ray_address="127.0.0.1:9"))
     assert message.startswith("--ray-address 127.0.0.1:9: no cluster of this Ray answers there (")
 
 

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import get_args
 
 import pytest
+from tiers import AT_REQUEST
 
 from wse.studies.estimate.ranges.model_error import ErrorKind
 from wse.studies.validate.study import BUNDLED, validate
@@ -34,7 +35,14 @@ def test_errors_of_inference_rows_are_those_of_the_file(script: ModuleType, exte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["public_tokens_per_s.csv", "waferllm_measured.csv", "gpu_baselines.csv"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("public_tokens_per_s.csv", marks=AT_REQUEST),
+        "waferllm_measured.csv",
+        "gpu_baselines.csv",
+    ],
+)
 def test_errors_of_bundled_rows_are_those_of_their_files(name: str, script: ModuleType, tmp_path: Path) -> None:
     """Check the first row of each kind; of services, whose estimates take long, the first of the last kind."""
     packed = [row for row in _packed(script) if row["file"] == name]

@@ -67,10 +67,10 @@ def test_row_of_another_link_equals_an_estimate_of_a_wafer_with_that_link(
     file.write_text(f'base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = {latency_us / 1e6}\n')
     optimized = replace_options(base, schedule="optimized")
     request = CompareRequest(
-        base=optimized, wafers=(3,), candidates=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(latency_us,)
+        base=optimized, wafers=(2,), candidates=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(latency_us,)
     )
     row, *_ = compared_report(request)["rows"]
-    own = estimate(replace_options(optimized, wafer=str(file), wafers=3, mapping=mapping)).to_dict()
+    own = estimate(replace_options(optimized, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
     assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
     assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
     assert (row["tpot_s"], row["ttft_s"]) == pytest.approx((own["latency"]["tpot_s"], own["latency"]["ttft_s"]))
@@ -146,7 +146,7 @@ def test_default_numbers_of_wafers_are_multiples_of_the_fewest(base: EstimateReq
 def test_verdict_is_for_the_own_link_of_the_wafer_and_names_it(base: EstimateRequest) -> None:
     """The order in which links are requested has no effect on the verdict."""
     verdicts = []
-    for latencies_us in ((20.0, 5.0, 0.5), (5.0, 0.5, 20.0)):
+    for latencies_us in ((20.0, 5.0), (5.0, 20.0)):
         request = CompareRequest(base=base, wafers=(2,), mappings=("region",), link_latency_us=latencies_us)
         report = compared_report(request)
         own_row = next(

@@ -36,7 +36,13 @@ from wse.studies.results.sram import users_at
 from wse_mappings.strategies.catalogue import bundled_strategies
 
 LENGTHS: dict[str, Any] = {"prompt_len": 16, "new_tokens": 48}
-MESH_PROMPTS: dict[str, Any] = {"mesh": "11x11", "mapping": "region", "prompt_len": 500, "new_tokens": 10}
+MESH_PROMPTS: dict[str, Any] = {
+    "mesh": "11x11",
+    "mapping": "region",
+    "schedule": "baseline",
+    "prompt_len": 500,
+    "new_tokens": 10,
+}
 
 
 def test_batch_gets_the_layout_of_the_same_number_of_users() -> None:
@@ -272,8 +278,10 @@ def test_estimate_without_roomier_variants_has_no_such_table(changes: dict[str, 
 
 
 def test_capacity_is_simulated_for_layouts_that_may_have_a_higher_one() -> None:
-    options: dict[str, Any] = {"mesh": "16x16", "wafers": 1, "objective": "throughput", **LENGTHS}
-    prepared_estimate = prepare_estimate(make_request(EstimateRequest, model="story", **options))
+    options: dict[str, Any] = {"mesh": "16x16", "wafers": 1, "mapping": "region", "schedule": "baseline", **LENGTHS}
+    prepared_estimate = prepare_estimate(
+        make_request(EstimateRequest, model="story", objective="throughput", **options)
+    )
     tried: list[ChosenLayout] = []
 
     def rising(layout: ChosenLayout) -> float:

@@ -209,5 +209,7 @@ def test_run_uses_the_smallest_mesh_with_all_regions(tmp_path: Path) -> None:
 def test_mesh_gemm_needs_square_regions_of_one_size(tmp_path: Path, rows: int, product: str) -> None:
     square = {"row": 0, "col": 0, "rows": 12, "cols": 12, "layers": [0, 2]}
     path = write(tmp_path, square, {**square, "col": 12, "rows": rows, "layers": [3, 4]})
-    request = make_request(EstimateRequest, model="story", mapping=path, prompt_len=96, new_tokens=1)
+    request = make_request(
+        EstimateRequest, model="story", mapping=path, schedule="baseline", prompt_len=96, new_tokens=1
+    )
     assert compile_fastest(prepare_estimate(request)).program.prefill_name == product

@@ -54,7 +54,8 @@ def named_request(name: str, folder: Path, **more: Any) -> RunRequest:
     options = {"model": "story"} | REQUESTS[name]
     if name == "experts":
         options["model"] = write_checkpoint(folder / "model", json.loads(GOLDEN.read_text(encoding="utf-8")))
-    return make_request(RunRequest, **options, new_tokens=TOKENS, trace=None, schedule="baseline", **more)
+    options |= {"mapping": "region", "schedule": "baseline"}
+    return make_request(RunRequest, **options, new_tokens=TOKENS, trace=None, **more)
 
 
 def facts(result: RunResult) -> dict[str, Any]:

@@ -95,7 +95,8 @@ def test_run_with_defects_generates_the_same_tokens(
 def test_estimate_with_defects_equals_the_run(mapping: str, tmp_path: Path) -> None:
     write_model(tmp_path)
     write_config(tmp_path, "eos_token_id")
-    placed: dict[str, Any] = {"mesh": "8x8", "mapping": mapping, "wafers": 2, "context": 20, "defects": "0.05"}
+    placed: dict[str, Any] = {"mesh": "8x8", "mapping": mapping, "schedule": "baseline", "wafers": 2, "context": 20}
+    placed |= {"defects": "0.05"}
     prepared = prepare(make_request(RunRequest, model=str(tmp_path), prompt_ids=(3, 5, 7, 9), new_tokens=9, **placed))
     executed = execute(prepared, compile_program(prepared)).to_dict()
     lengths = {"prompt_len": 4, "new_tokens": 9}
@@ -121,7 +122,9 @@ def test_default_mesh_grows_with_defects_and_the_program_stays_the_same() -> Non
 
 def test_rate_without_a_dead_pe_is_reported_and_not_recorded(tmp_path: Path) -> None:
     prepared = prepare(
-        make_request(RunRequest, prompt="Once", new_tokens=2, mesh="10x10", defects="1e-2", **ONE_REGION)
+        make_request(
+            RunRequest, prompt="Once", new_tokens=2, mesh="10x10", defects="1e-2", schedule="baseline", **ONE_REGION
+        )
     )
     assert not prepared.meshes
     result = execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")

@@ -277,7 +277,7 @@ def test_file_of_arrivals_is_simulated_even_if_overloaded(tmp_path: Path) -> Non
     path = tmp_path / "arrivals.csv"
     path.write_text("arrival_s,prompt_tokens,new_tokens\n" + rows)
     placement = {key: STORY[key] for key in ("model", "mesh", "mapping", "schedule")}
-    result = wse.serve_sim(**placement, arrivals=path, max_users=1)
+    result = wse.serve_sim(**placement, arrivals=path, max_users=1, objective="latency")
     assert not result.load.stable
     assert result.served.all.requests == result.requests.count == 200
     assert result.inputs["context"] == 26 + 13

@@ -247,6 +247,7 @@ def test_uncertainty_option_lists_the_constants() -> None:
 
 def test_command_draws_the_contributions_of_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chart, options = tmp_path / "tornado.png", ["--mesh", "24x24", "--prompt-len", "8", "--new-tokens", "8"]
+    options += ["--mapping", "region", "--schedule", "baseline"]
     assert main(["estimate", "story", *options, "--uncertainty", "--png", str(chart)]) == 0
     assert chart.read_bytes().startswith(b"\x89PNG")
     out = capsys.readouterr().out
