@@ -210,6 +210,10 @@ def setting_texts(values: Mapping[str, float]) -> list[str]:
     return [f"--set {printable(name)}={value:.12g}" for name, value in values.items()]
 
 
+_UNITS: Final = {"think_time": "s"}
+"""Units of options whose values are stored as numbers."""
+
+
 def inputs_table(inputs: Mapping[str, Any], replaced: Mapping[str, float]) -> Table:
     """Return the table of a request's options, with defaults filled in, in command-line form.
 
@@ -218,7 +222,7 @@ def inputs_table(inputs: Mapping[str, Any], replaced: Mapping[str, float]) -> Ta
         replaced: Numbers of the machine that the user changed, which ``inputs`` may contain too.
     """
     options = [
-        f"--{name.replace('_', '-')} {printable(value)}"
+        f"--{name.replace('_', '-')} {printable(value)}{_UNITS.get(name, '')}"
         for name, value in inputs.items()
         if name != "model" and name not in replaced
     ]

@@ -125,24 +125,29 @@ class OperatingPoint:
         return (self.tokens_per_s - self.requests_per_s) * (self.tpot_s or 0.0)
 
 
-def operating_point(deployment: Deployment, users: int, replicas: int = 1) -> OperatingPoint:
+def operating_point(
+    deployment: Deployment, users: int, replicas: int = 1, think_s: float | None = None
+) -> OperatingPoint:
     """Return the latency, throughput and cost for a number of users.
 
     Users are distributed evenly across the replicas. Latencies apply to the replica with the most
     users. Requests whose KV caches do not fit wait for their first token.
 
     Args:
-        deployment: The deployment of each replica. Its requests state how long users pause.
+        deployment: The deployment of each replica.
         users: Users of all replicas, at least 1.
         replicas: Number of identical deployments, at least 1.
+        think_s: Mean pause of a user between two requests in seconds; None for that of the
+            deployment's requests.
     """
+    think_s = deployment.shape.think_s if think_s is None else think_s
     min_users, fuller_replicas = divmod(users, replicas)
     max_users = min_users + (fuller_replicas > 0)
-    state = _steady_state(deployment, max_users)
+    state = _steady_state(deployment, max_users, think_s)
     rate = state.requests_per_s * (fuller_replicas or replicas)
     if fuller_replicas and min_users:
-        rate += _steady_state(deployment, min_users).requests_per_s * (replicas - fuller_replicas)
-    new_tokens, think_s = deployment.shape.new_tokens, deployment.shape.think_s
+        rate += _steady_state(deployment, min_users, think_s).requests_per_s * (replicas - fuller_replicas)
+    new_tokens = deployment.shape.new_tokens
     tokens_per_s = new_tokens * rate
     chips, economics = replicas * deployment.chips, deployment.economics
     return OperatingPoint(
@@ -171,19 +176,18 @@ def users_with_in_flight(deployment: Deployment, in_flight: int) -> int:
         deployment: The deployment of one replica. Its requests state how long users pause.
         in_flight: Number of requests in flight, including those that wait for KV-cache space.
     """
-    return int(_users(deployment, in_flight)) if in_flight else 0
+    return int(_users(deployment, in_flight, deployment.shape.think_s)) if in_flight else 0
 
 
-def _users(deployment: Deployment, in_flight: float) -> float:
+def _users(deployment: Deployment, in_flight: float, think_s: float) -> float:
     """Return with how many users a replica has a given mean number of requests in flight."""
-    think_s = deployment.shape.think_s
     if not think_s:
         return in_flight
     concurrency = min(in_flight, max(1, deployment.max_concurrency))
     return in_flight + deployment.steady_state(concurrency).requests_per_s * think_s
 
 
-def _steady_state(deployment: Deployment, users: int) -> SteadyState:
+def _steady_state(deployment: Deployment, users: int, think_s: float) -> SteadyState:
     """Return the mean times and the rate of requests on one replica.
 
     The replica serves as many requests at a time as are in flight, or as have room for their KV
@@ -194,20 +198,20 @@ def _steady_state(deployment: Deployment, users: int) -> SteadyState:
     Args:
         deployment: The deployment of the replica.
         users: Number of users, at least 1.
+        think_s: Mean pause of a user in seconds.
     """
     max_concurrency = max(1, deployment.max_concurrency)
-    if _users(deployment, max_concurrency) < users:
+    if _users(deployment, max_concurrency, think_s) < users:
         state = deployment.steady_state(max_concurrency)
         cycle_s = users / state.requests_per_s
-        return replace(state, ttft_s=cycle_s - deployment.shape.think_s - state.answer_s, saturated=True)
-    if not deployment.shape.think_s:
+        return replace(state, ttft_s=cycle_s - think_s - state.answer_s, saturated=True)
+    if not think_s:
         return deployment.steady_state(users)
-    state = deployment.steady_state(_in_flight(deployment, users))
-    request_s = state.ttft_s + state.answer_s
-    return replace(state, requests_per_s=users / (request_s + deployment.shape.think_s))
+    state = deployment.steady_state(_in_flight(deployment, users, think_s))
+    return replace(state, requests_per_s=users / (state.ttft_s + state.answer_s + think_s))
 
 
-def _in_flight(deployment: Deployment, users: int) -> float:
+def _in_flight(deployment: Deployment, users: int, think_s: float) -> float:
     """Return the mean number of requests in flight of users who pause, but at least 1.
 
     Between whole numbers of requests, the number of users is interpolated linearly.
@@ -215,10 +219,11 @@ def _in_flight(deployment: Deployment, users: int) -> float:
     Args:
         deployment: The deployment of one replica, which has room for all requests in flight.
         users: Number of users, at least 1.
+        think_s: Mean pause of a user in seconds, above 0.
     """
     room = min(users, max(1, deployment.max_concurrency))
-    requests = largest_passing(1, room, lambda n: _users(deployment, n) <= users)
+    requests = largest_passing(1, room, lambda n: _users(deployment, n, think_s) <= users)
     if requests is None:
         return 1.0
-    min_users, max_users = _users(deployment, requests), _users(deployment, requests + 1)
+    min_users, max_users = (_users(deployment, n, think_s) for n in (requests, requests + 1))
     return requests + (users - min_users) / (max_users - min_users)

@@ -83,7 +83,7 @@ def plan(deployment: Deployment, goal: Goal, max_users: int | None = None) -> Pl
         point = operating_point(deployment, users)
         return Plan(point=point, meets=within_limits, excess=goal.excess(point))
     replicas = goal.replicas or math.ceil(goal.users / max_users_within_limits)
-    if goal.users > replicas * max_users:
+    if goal.users > replicas * max_users and not deployment.shape.think_s:  # users who pause may wait for room
         point = operating_point(deployment, replicas * max_users, replicas)
         return Plan(point=point, meets=False, excess=max(goal.excess(point), goal.users / point.users))
     point = operating_point(deployment, goal.users, replicas)

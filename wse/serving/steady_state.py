@@ -139,8 +139,23 @@ class ClosedLoop:
     costs: RoundCosts
     new_tokens: int
 
+    @cached_property
+    def _known_states(self) -> dict[float, SteadyState]:
+        """Results of `steady_state`. Samples of uncertain numbers need the same ones many times."""
+        return {}
+
     def steady_state(self, concurrency: float) -> SteadyState:
         """Return the mean times and the rate of requests, with a constant number in flight.
+
+        Args:
+            concurrency: Number of requests in flight, at least 1.
+        """
+        if concurrency not in self._known_states:
+            self._known_states[concurrency] = self._steady_state(concurrency)
+        return self._known_states[concurrency]
+
+    def _steady_state(self, concurrency: float) -> SteadyState:
+        """Compute `steady_state`.
 
         The rate is at least that of a single request in flight, because a machine can serve one
         request at a time. Without this bound, the wait for a running pass could make two concurrent

@@ -46,6 +46,7 @@ def test_values_from_python_make_the_grid_of_the_same_file(tmp_path: Path) -> No
         ({"batch": np.array([1, 2])}, (1, 2)),
         ({"model": Path("story")}, ("story",)),
         ({"wafers": [None, 2]}, ("auto", 2)),
+        ({"think_time": ["1ms", 2, "0"]}, (0.001, 2.0, 0.0)),
         ({"wafer.clock_hz": (np.float64(1.5e9), np.int64(10**9))}, (1.5e9, 10**9)),
     ],
     ids=str,

@@ -134,7 +134,7 @@ def estimate(
             (think_time) have ended. Default: the users of one pass (batch); with objective
             throughput or cost, the smallest number that reaches the highest throughput.
         replicas (N|auto): Number of identical machines that share the users; auto: the fewest that
-            have room for them in the roomiest layout.
+            have room for their requests in flight in the roomiest layout.
         objective (latency|throughput|cost): Choose the layout by the latency of a request, the
             tokens/s of all users, or the cost of a token. For the latency of one user, a layout on
             which a request takes up to 0.4 % longer is preferred if the KV caches of more users fit

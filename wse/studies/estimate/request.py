@@ -32,7 +32,7 @@ class EstimateRequest(PlacementRequest):
 
     Attributes:
         replicas: Number of identical machines that share the users; auto: the fewest that have room
-            for them in the roomiest layout.
+            for their requests in flight in the roomiest layout.
         verify_tokens: Also time a verification pass over this number of new tokens of one user.
         draft: Also report the best drafts for this machine and batch, given their acceptance: the
             name of a model in acceptance.toml, typical, probabilities by position such as

@@ -105,21 +105,23 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
         return f"The first token of a request, which is its only one, comes after {ttft}."
     interval = ranges.get("serving.tokens_per_s_per_user")
     speed = with_interval(count(serving.tokens_per_s_per_user), " tokens/s", interval, count)
-    if serving.users == 1:
+    if serving.users == 1 and serving.in_flight is None:
         return f"One user gets {speed}."
     machines = "" if serving.replicas == 1 else f" on {serving.replicas:,} replicas"
     total = f"{count(serving.tokens_per_s)} tokens/s in total"
     note = " (at least this on replicas with fewer users)" if serving.users % serving.replicas else ""
-    users = f"{serving.users:,} concurrent users"
-    if serving.think_s is not None:
-        users = f"{serving.users:,} users who each pause {seconds(serving.think_s)} between requests"
-    speeds = f"{users}{machines} get {speed} each{note} while they decode, {total}."
+    users, requests = f"{serving.users:,} concurrent users", "them"
     if serving.in_flight is not None:
-        speeds += f" On average, {three_figures(serving.in_flight)} requests are in flight."
+        users = f"{plural(serving.users, 'user')}, pausing {seconds(serving.think_s or 0)} between requests,"
+        requests = f"{three_figures(serving.in_flight)} requests in flight"
+    if serving.users == 1:
+        speeds = f"{users}{machines} gets {speed} while it decodes, {total}."
+    else:
+        speeds = f"{users}{machines} get {speed} each{note} while they decode, {total}."
     if not serving.saturated or serving.tpot_s is None:
-        return speeds
+        return speeds if serving.in_flight is None else f"{speeds} On average, there are {requests}."
     decoding = count(serving.decoding_users)
-    return f"{speeds} On average, {decoding} of them decode at a time, and the others wait for their first token."
+    return f"{speeds} On average, {decoding} of {requests} decode at a time, and the others wait for their first token."
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:

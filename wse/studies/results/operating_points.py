@@ -55,7 +55,7 @@ IN_FLIGHT: Final = number("in_flight", "in flight", three_figures)
 
 @dataclass(frozen=True, kw_only=True)
 class OperatingPointResult(Result):
-    """Latency, throughput, cost and energy for one number of concurrent users."""
+    """Latency, throughput, cost and energy for one number of users."""
 
     users: Annotated[int, Doc("users of all replicas together, including those who pause")]
     in_flight: Annotated[
@@ -236,4 +236,4 @@ def _saturated_text(serving: ServingResult) -> str:
     if first is None:
         return ""
     users = first if serving.think_s else min(first, serving.max_users)
-    return f"; more than {users} users raise tok/s by less than {percent(NEGLIGIBLE)}"
+    return f"; more than {users:,} users raise tok/s by less than {percent(NEGLIGIBLE)}"

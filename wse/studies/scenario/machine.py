@@ -80,7 +80,7 @@ class ServedUsers(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """True if the KV caches of all users fit."""
+        """True if the KV caches of all requests in flight fit."""
         return self.point.in_flight <= self.deployment.max_concurrency
 
     @property

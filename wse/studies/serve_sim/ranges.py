@@ -4,9 +4,9 @@ Each sample of the uncertain constants makes the times of the machine longer or 
 changes a figure depends on the arrivals:
 
 - If their rate depends on the speed of the machine (a constant number of users, or a load relative
-  to the capacity), all times of the simulation scale together. A figure is multiplied by the ratio
-  of two operating points at the mean number of requests in flight: with the sampled and with the
-  stated constants. This is nearly exact.
+  to the capacity), all times of the simulation except pauses scale together. A figure is multiplied
+  by the ratio of two operating points: with the sampled and with the stated constants. They are for
+  the users or, without pauses, for the mean number of requests in flight. This is nearly exact.
 - If their rate is given, consider a sample in which all times are r times as long. Its load is r
   times as high. Its latencies are r times those of the machine with the stated constants at r times
   the arrival rate. This is simulated for the values of r at both ends of their 90 % interval. For
@@ -34,10 +34,11 @@ from wse.studies.estimate.ranges.sampled_figures import (
     PRICE,
     Uncertainty,
     gpu_price_and_power,
-    gpu_time_ratios,
+    sampled_gpu_figures,
     sampled_times,
     speeds_of,
 )
+from wse.studies.results.operating_points import point_result
 from wse.studies.serve_sim.machines.machine import ServingMachine
 from wse.studies.serve_sim.result import ServedResult
 
@@ -65,7 +66,7 @@ def ranges_of_service(
     served_result: ServedResult,
     decode: ServingMachine,
     *,
-    in_flight: float,
+    users: float,
     given_load: float | None,
     served_at: Callable[[float], ServedResult],
 ) -> ServiceRanges | None:
@@ -74,7 +75,8 @@ def ranges_of_service(
     Args:
         served_result: Latencies, throughput, cost and energy of the simulation.
         decode: One replica of the machine that generates tokens.
-        in_flight: Mean number of requests in flight on a replica.
+        users: Mean number of users of a replica if they pause; otherwise, the mean number of requests
+            in flight on it.
         given_load: Arrival rate divided by the capacity with the stated constants; None if the rate
             depends on the machine's speed.
         served_at: Function that simulates the machine with the stated constants at a multiple of
@@ -85,13 +87,14 @@ def ranges_of_service(
     """
     deployment = decode.deployment
     if isinstance(deployment, GpuDeployment):
-        time_ratios = gpu_time_ratios(deployment.server)
-        ratios = {"ttft_s": time_ratios, "tpot_s": time_ratios, "tokens_per_s": 1 / time_ratios}
+        point = operating_point(deployment, max(1, round(users)))
+        sampled = sampled_gpu_figures(deployment, point_result(point))
+        ratios = {name: sampled[name] / getattr(point, name) for name in FIGURES.values() if name in sampled}
         names = gpu_price_and_power(deployment.server.gpu.name)
     elif isinstance(deployment, WaferDeployment) and decode.uncertainty is not None and deployment.max_concurrency:
         # Requests that arrive at a given rate wait outside the machine if it has no room.
-        in_machine = in_flight if given_load is None else min(in_flight, deployment.max_concurrency)
-        ratios = _wafer_ratios(decode.uncertainty(), deployment, in_machine)
+        in_machine = users if given_load is None else min(users, deployment.max_concurrency)
+        ratios = _wafer_ratios(decode.uncertainty(), deployment, max(1, round(in_machine)))
         names = PRICE, POWER
     else:
         return None
@@ -155,7 +158,7 @@ def _at_rates(
     return figures
 
 
-def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flight: float) -> dict[str, F64]:
+def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, users: int) -> dict[str, F64]:
     """Sample how far latencies and throughput on wafers may deviate from their predictions.
 
     Each sample draws random values of the uncertain constants and of the timing model's error.
@@ -163,13 +166,12 @@ def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, in_flig
     Args:
         uncertainty: Constants and model errors that make the times uncertain.
         deployment: Deployment on one replica of the machine, with the stated constants.
-        in_flight: Mean number of requests in flight on this replica.
+        users: Number of users of this replica.
 
     Returns:
         For each quantity, such as ``ttft_s`` or ``tokens_per_s``, the values in all samples divided
         by the predicted value, float64 ``[SAMPLES]``.
     """
-    users = max(1, round(in_flight))
     point = operating_point(deployment, users)
     speeds = speeds_of(sampled_times(uncertainty, SAMPLES, SEED), deployment, users, 1)
     return {name: sampled / getattr(point, name) for name, sampled in speeds.items()}

@@ -172,10 +172,11 @@ def _with_ranges(
         return served_result(machines, simulate(workload))
 
     has_rate = machines.prepared.has_times or machines.prepared.request.traffic.rate is not None
+    users = result.requests.in_flight if result.requests.think_s else None
     ranges = ranges_of_service(
         result.served,
         machines.decode,
-        in_flight=outcome.little[0] / result.replicas,
+        users=(users or outcome.little[0]) / result.replicas,
         given_load=result.load.offered if has_rate else None,
         served_at=served_at,
     )
@@ -192,9 +193,8 @@ def _replicas(machines: ServiceMachines, capacity: float) -> int:
 
     1. If ``--replicas`` is a number, it is this number.
     2. With ``--users``, it is the number for which the layout was chosen. If the layout does not
-       determine it, it is the minimum number whose KV caches have room for all users. If users
-       pause between requests and fewer replicas suffice for their request rate, it is this smaller
-       number.
+       determine it, it is the minimum number with room for the KV caches of all requests in flight:
+       if users pause for Z seconds, a replica with room for n requests has n + Z x capacity users.
     3. Otherwise, it is the minimum number at which the queue stays short. With ``--rate``, it is
        limited to `MAX_REPLICAS`.
 
@@ -211,8 +211,8 @@ def _replicas(machines: ServiceMachines, capacity: float) -> int:
         return request.base.replicas
     users, think_s = request.base.serving.users, prepared_serve.workload.think_s
     if users is not None:
-        for_all = decode.replicas or math.ceil(users / decode.result.kv_capacity_users)
-        return min(for_all, stable_replicas(users / think_s, capacity)) if think_s else for_all
+        pausing_users = capacity * think_s if think_s else 0
+        return decode.replicas or max(1, math.ceil(users / (decode.result.kv_capacity_users + pausing_users)))
     rate = request.traffic.rate or prepared_serve.workload.rate_per_s
     replicas = stable_replicas(rate, capacity)
     if replicas > MAX_REPLICAS and request.traffic.rate is not None:

@@ -189,13 +189,13 @@ def machine_table(result: ServeResult) -> Table:
 def _purpose(result: ServeResult) -> str:
     """Return for which objective and number of users the layout was chosen, as a table shows it.
 
-    If users pause between requests, the number is that of users with a request in flight.
+    If users pause between requests, the estimated number of requests in flight is added, rounded up.
     """
     objective, users, pauses = result.inputs["objective"], result.inputs.get("users"), result.requests.think_s
     text, layout_users = f"chosen for {PURPOSES[objective]}", result.machine.layout_users
     if users is not None and pauses:
-        in_flight = "any number of users" if layout_users is None else f"up to {plural(layout_users, 'user')}"
-        text += f" with {in_flight} in flight, because the {users:,} users pause"
+        text += f" of {plural(users, 'user')} who pause between requests"
+        text += "" if layout_users is None else f", with {plural(layout_users, 'request')} in flight on a replica"
     elif users is not None:
         text += f" of {plural(users, 'user')}"
     elif objective == LATENCY:

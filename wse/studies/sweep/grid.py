@@ -17,7 +17,7 @@ from wse.hardware.load import check_value
 from wse.hardware.quantity import COUNT, whole_number
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.arguments import value_as
-from wse.studies.options.option import RequestField, make_request, options_of
+from wse.studies.options.option import RequestField, make_request, options_of, read_amount
 from wse.studies.options.settings import MACHINES, SOFTWARE, WAFER, check_name, machine_numbers, read_setting
 
 Scalar = str | int | float
@@ -97,6 +97,8 @@ def checked_value(name: str, raw: object, source: str) -> Scalar:
     elif isinstance(raw, str) and fields[name] is int:
         count = whole_number(raw, _options()[name].option.unit or COUNT)
         raw = raw if count is None else count
+    elif isinstance(raw, str) and fields[name] is float:
+        raw = read_amount(f"{source}: {name} =", raw, _options()[name].option.unit)
     try:
         return _value(fields[name], raw if is_number_of_machine(name) else _options()[name].spelled(raw))
     except TypeError as error:

@@ -40,7 +40,7 @@ class WhatIfRow(Result):
     tokens_per_s_per_user: Annotated[float | None, Doc("tokens of a user after the first, 1 / TPOT", "1/s")] = None
     tokens_per_s: Annotated[float | None, Doc("output tokens of all users", "1/s")] = None
     ttft_s: Annotated[float | None, Doc("mean time to first token", "s")] = None
-    max_users: Annotated[int | None, Doc("users whose KV caches fit on all replicas, without drafts")] = None
+    max_users: Annotated[int | None, Doc("requests whose KV caches fit on all replicas, without drafts")] = None
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
     ] = None
@@ -102,6 +102,7 @@ class WhatIfResult(Result):
         load = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens"
         users, replicas, objective = self.users, self.base.replicas or 1, inputs["objective"]
         load += f", {plural(users, 'user')}" if users > 1 else ""
+        load += f" pausing {seconds(float(inputs['think_time']))}" if "think_time" in inputs else ""
         load += f" on {plural(replicas, 'replica')}" if replicas > 1 else ""
         load += f", objective {objective}" if objective != LATENCY else ""
         return f"{printable(inputs['model'])} as {inputs['dtype']} on {printable(machine)}; {load}"
@@ -124,7 +125,7 @@ class WhatIfResult(Result):
         rows = [self.base, *(row for row in self.changes if row.has_effect)]
         footer = [
             ("*", "best of its column; ×: relative to the unchanged machine; each change alone, with a new search"),
-            ("room", "number of users whose KV caches fit on all replicas, without drafts"),
+            ("room", "number of requests whose KV caches fit on all replicas, without drafts"),
         ]
         ineffective_changes = ", ".join(_name(row) for row in self.changes if row.reason is None and not row.has_effect)
         if ineffective_changes:
@@ -151,7 +152,9 @@ def _columns(result: WhatIfResult) -> tuple[Column, ...]:
         *(number(key, key, priority=3) for key in differing),
         number("wafers", "wafers", best="smallest", priority=2),
         number("ttft_s", "TTFT", seconds, best="smallest", priority=4),
-        number("max_users", "room", count, best="largest", priority=6, doc="users whose KV caches fit on all replicas"),
+        number(
+            "max_users", "room", count, best="largest", priority=6, doc="requests whose KV caches fit on all replicas"
+        ),
         number("usd_per_million_tokens", "USD/Mtok", three_figures, best="smallest", priority=5),
         Column(key="numbers", title="from, to", cell=_numbers, priority=7),
     )

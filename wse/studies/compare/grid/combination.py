@@ -9,7 +9,6 @@ that a better link is never slower.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -65,22 +64,19 @@ class CombinationRows:
         samples: For each row, its speed and cost for random samples of the uncertain constants.
             Ranges are computed from them. Empty if the comparison needs no ranges.
         model: The model; None if it cannot be compiled for this combination.
-        bug: Traceback if a bug in wse stopped the computation; otherwise empty.
     """
 
     rows: tuple[ComparisonRow, ...] = ()
     machines: tuple[Machine | str, ...] = ()
     samples: tuple[RowSamples, ...] = ()
     model: ModelResult | None = None
-    bug: str = ""
 
 
 def combination_rows(request: CompareRequest, combination: Combination) -> CombinationRows:
     """Compile a model for a combination, and time it with every requested inter-wafer link.
 
-    A combination consists of a mapping, a number of wafers and an objective. The function runs in
-    worker processes, so no errors are raised. If the combination is impossible, the result has a
-    single row with the reason. If there is a bug in wse, the result contains the traceback.
+    A combination consists of a mapping, a number of wafers and an objective. If it is impossible,
+    the result has a single row with the reason.
     """
     base = replace_options(
         request.base, mapping=combination.mapping, wafers=combination.wafers, objective=combination.objective
@@ -90,8 +86,6 @@ def combination_rows(request: CompareRequest, combination: Combination) -> Combi
     except (DoesNotFit, BadInput) as error:
         row = ComparisonRow(mapping=combination.mapping, wafers=combination.wafers, reason=str(error))
         return CombinationRows(rows=(row,))
-    except Exception:
-        return CombinationRows(bug=traceback.format_exc())
 
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:

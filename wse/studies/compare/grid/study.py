@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from wse.errors import BadInput, DoesNotFit, WseBug
+from wse.errors import BadInput, DoesNotFit
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.result import Report
 from wse.studies.compare.checks import check
@@ -25,16 +25,7 @@ from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import EstimatedSpeed, published_speeds
 from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
 
-
-class HasBug(Protocol):
-    """Result of a function in a worker process, with the traceback if it ran into a bug."""
-
-    @property
-    def bug(self) -> str:
-        """Traceback if the call ended in a bug in wse, else ""."""
-
-
-Output = TypeVar("Output", bound=HasBug)
+Output = TypeVar("Output")
 
 
 def compare(
@@ -197,8 +188,6 @@ def all_outputs(
         kill_remedy="if memory ran out, compare fewer --wafers or --mapping at once",
     )
     for combination, output in outputs:
-        if output.bug:
-            raise WseBug(f"{combination} ended in a bug\n{output.bug}")
         output_by_combination[combination] = output
         on_progress(len(output_by_combination), len(combinations), str(combination))
     return {combination: output_by_combination[combination] for combination in combinations}

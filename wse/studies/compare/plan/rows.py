@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -92,19 +91,16 @@ class CombinationPlan:
             uncertain constants. For each inter-wafer link, there is a row for the best layout, and
             there may be rows for other numbers of replicas.
         reason: Why the mapping is impossible on these wafers; empty if it is possible.
-        bug: Traceback if a bug in wse stopped the computation; otherwise empty.
     """
 
     samples: RowSamples = field(default_factory=dict)
     reason: str = ""
-    bug: str = ""
 
 
 def plan_combination(request: CompareRequest, combination: Combination, *, max_wafers: int) -> CombinationPlan:
     """Return the ranking's rows for one mapping and wafer count, for each link between wafers.
 
-    The function runs in worker processes, so no errors are raised. If there is an error, the result
-    contains the reason or, for a bug in wse, the traceback.
+    If the combination is impossible, the result contains the reason.
 
     Args:
         request: The comparison.
@@ -124,8 +120,6 @@ def plan_combination(request: CompareRequest, combination: Combination, *, max_w
         return CombinationPlan(samples=samples)
     except (DoesNotFit, BadInput) as error:
         return CombinationPlan(reason=str(error))
-    except Exception:
-        return CombinationPlan(bug=traceback.format_exc())
 
 
 def _with_replicas(goal: Goal, chips: int, max_chips: int) -> Iterator[Goal]:

@@ -66,7 +66,9 @@ class UsersOfDrafts:
     @cached_property
     def machine(self) -> DraftMachine:
         """Times of draft passes and verification passes, with the requests that a replica has in flight."""
-        return self.drafter.machine(math.ceil(self.plain.in_flight / self.replicas))
+        return self.drafter.machine(
+            math.ceil(min(self.plain.in_flight / self.replicas, self.drafter.plain.max_concurrency))
+        )
 
     def point(self, choose: Choose) -> OperatingPoint:
         """Return the speed and cost per token with a given number or tree of draft tokens.

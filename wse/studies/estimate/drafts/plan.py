@@ -67,11 +67,13 @@ def draft_plan(
 def _check_room(drafter: WaferDrafter, serving: ServingResult) -> None:
     """Check that the users' KV caches fit in addition to the draft model or head.
 
+    If users pause, they may wait for room, so that room for one on each replica is enough.
+
     Raises:
         DoesNotFit: There is not enough room.
     """
     room = serving.replicas * drafter.max_concurrency
-    if serving.requests > room:
+    if (serving.users if serving.think_s is None else serving.replicas) > room:
         tokens = serving.prompt_tokens + serving.new_tokens
         raise DoesNotFit(
             f"--draft: with the draft, KV caches of {plural(room, 'sequence')} of {tokens:,} tokens fit, but there are "

@@ -105,7 +105,7 @@ class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
     speed_up: Annotated[float, Doc(f"tokens/s of a user with that number, divided by those without drafts{_SATURATED}")]
     users: Annotated[int, Doc("concurrent users, on all replicas together")]
     max_users: Annotated[
-        int, Doc("maximum number of users whose KV caches fit with that number, on all replicas together")
+        int, Doc("maximum number of requests whose KV caches fit with that number, on all replicas together")
     ]
     ttft_s: Annotated[float, Doc("mean time to first token with that number", "s")]
     tokens_per_s_per_user: Annotated[float, Doc("tokens of each user with that number", "tokens/s")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -62,7 +63,7 @@ def _sentences(result: GpuEstimateResult) -> Iterator[str]:
     yield limit_sentence({**parts, "all_reduces_s": all_reduce_s}, meanings, "the time per output token")
     yield published_sentence(result.published)
     interval, serving = result.ranges.get("serving.tokens_per_s_per_user"), result.serving
-    yield outside_sentence(result.published, interval, serving.users // serving.replicas, result.inputs)
+    yield outside_sentence(result.published, interval, math.ceil(serving.requests / serving.replicas), result.inputs)
 
 
 def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:

@@ -102,8 +102,9 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
     prepared_estimate = prepare_gpus(request)
     tokens = prepared_estimate.prompt_tokens + prepared_estimate.new_tokens
     option = f"--{prepared_estimate.users_option}"
-    if not prepared_estimate.deployment.shape.think_s:  # users who pause may wait for room
-        check_users(prepared_estimate.server, prepared_estimate.users, tokens, option, prepared_estimate.replicas)
+    pauses = bool(prepared_estimate.deployment.shape.think_s)
+    requests = prepared_estimate.replicas if pauses else prepared_estimate.users  # users who pause may wait for room
+    check_users(prepared_estimate.server, requests, tokens, option, prepared_estimate.replicas)
     return prepared_estimate
 
 

@@ -268,8 +268,10 @@ def _has_room(prepared_estimate: PreparedEstimate, room: int) -> bool:
         room: Number of users whose KV caches fit on the wafers of one replica.
     """
     users = prepared_estimate.request.serving.users
-    if users is None or prepared_estimate.shape.think_s:
+    if users is None:
         return True
+    if prepared_estimate.shape.think_s:
+        return room > 0
     return users <= prepared_estimate.goal.replicas_for(room) * room
 
 

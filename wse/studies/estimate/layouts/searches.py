@@ -115,6 +115,8 @@ def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: i
 def on_more_wafers(prepared_estimate: PreparedEstimate, goal: Goal) -> PreparedEstimate | None:
     """Return a request for more wafers: the fewest on which the KV caches of all users fit.
 
+    If users pause, they may wait for room, so that room for a single one is enough.
+
     Args:
         prepared_estimate: The request. Its own number of wafers is too small.
         goal: Number of users, and of replicas that share them.
@@ -126,7 +128,7 @@ def on_more_wafers(prepared_estimate: PreparedEstimate, goal: Goal) -> PreparedE
     p = prepared_estimate
     if not may_add_wafers(p) or goal.users is None:
         return None
-    users = math.ceil(goal.users / goal.replicas_for(goal.users))
+    users = 1 if p.shape.think_s else math.ceil(goal.users / goal.replicas_for(goal.users))
     min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, users))
     misfits = Misfits()
     for wafers in range(min_wafers, most_wafers(p) + 1):

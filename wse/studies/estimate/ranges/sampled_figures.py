@@ -90,7 +90,7 @@ def speeds_of(times: F64, deployment: WaferDeployment, users: int, replicas: int
         times: float64 ``[samples, 4]``, result of `sampled_times`: durations relative to those with
             the stated constants.
         deployment: The deployment with the stated constants.
-        users: Concurrent requests on all replicas.
+        users: Users of all replicas.
         replicas: Number of identical deployments.
 
     Returns:
@@ -124,7 +124,7 @@ def sampled_figures(
     Args:
         uncertainty: The constants and model errors that make the times uncertain.
         deployment: The deployment with the stated constants, including its power and price.
-        users: Concurrent requests on all replicas.
+        users: Users of all replicas.
         replicas: Number of identical deployments.
         samples: Number of samples.
         seed: Seed of the random numbers.
@@ -230,17 +230,27 @@ def gpu_time_ratios(server: GpuServer, name: str = GPU_ERROR) -> F64:
 def sampled_gpu_figures(deployment: GpuDeployment, point: OperatingPointResult) -> Mapping[str, F64]:
     """Return random samples of the latencies, speeds, cost and energy of a model on GPUs.
 
+    In a sample, all times of the machine are r times as long. If users pause, the result is r times
+    as slow as that of the predicted machine with pauses of 1 / r times the length.
+
     Args:
         deployment: The model on the GPUs of one replica.
-        point: The operating point, which states these figures and the number of replicas.
+        point: The operating point, which states these figures and the numbers of users and replicas.
 
     Returns:
         float64 ``[SAMPLES]`` for each figure that the operating point has, keyed by field.
     """
     time_ratios = gpu_time_ratios(deployment.server)
-    figures = {"ttft_s": point.ttft_s * time_ratios, "tokens_per_s": point.tokens_per_s / time_ratios}
+    points = [
+        operating_point(deployment, point.users, point.replicas, deployment.shape.think_s / ratio)
+        for ratio in (time_ratios.tolist() if deployment.shape.think_s else [1.0])
+    ]
+    figures = {
+        "ttft_s": np.array([sample.ttft_s for sample in points]) * time_ratios,
+        "tokens_per_s": np.array([sample.tokens_per_s for sample in points]) / time_ratios,
+    }
     if point.tpot_s is not None:
-        figures["tpot_s"] = point.tpot_s * time_ratios
+        figures["tpot_s"] = np.array([sample.tpot_s for sample in points]) * time_ratios
         figures["tokens_per_s_per_user"] = 1 / figures["tpot_s"]
     return figures | cost_and_energy(
         figures["tokens_per_s"],

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from wse.serving.operating_point import operating_point
+from wse.serving.operating_point import operating_point, users_with_in_flight
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout, choose_layout_by_capacity
 from wse.studies.estimate.layouts.compiled_layout import timed_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -47,8 +47,10 @@ def users_in_flight(layout: ChosenLayout) -> int | None:
     The result is None if users do not pause, or if they saturate the layout.
     """
     prepared_estimate = layout.prepared
-    users, replicas = prepared_estimate.goal.users, prepared_estimate.goal.replicas or 1
-    if users is None or not prepared_estimate.shape.think_s:
+    goal = prepared_estimate.goal
+    if goal.users is None or not prepared_estimate.shape.think_s:
         return None
-    point = operating_point(timed_deployment(prepared_estimate, layout.compilation.program), users, replicas)
+    deployment = timed_deployment(prepared_estimate, layout.compilation.program)
+    replicas = goal.replicas_for(users_with_in_flight(deployment, deployment.max_concurrency))
+    point = operating_point(deployment, goal.users, replicas)
     return None if point.saturated else max(1, math.ceil(point.in_flight / replicas))
