@@ -52,7 +52,8 @@ class Goal:
 
     Attributes:
         users: Users of all replicas, including those who pause; None to choose the best number.
-        in_flight: Expected number of requests in flight if users pause; None for one per user.
+        in_flight: Expected number of requests in flight on all replicas if users pause, without those
+            that wait for KV-cache space; None for one per user.
         replicas: Number of identical machines that share the users; None for the fewest that meet
             the limits.
         ttft_s: Upper limit on the time to first token in seconds; None if unlimited.
@@ -73,7 +74,10 @@ class Goal:
 
     @property
     def requests(self) -> int | None:
-        """Number of requests in flight on all replicas; None if no number of users is requested."""
+        """Number of requests in flight on all replicas; None if no number of users is requested.
+
+        If users pause and `in_flight` is None, it is the number of users.
+        """
         return self.users if self.in_flight is None else self.in_flight
 
     @property
@@ -91,7 +95,8 @@ class Goal:
         """Return the requested number of replicas, or the minimum number for all requests in flight.
 
         Args:
-            requests_of_one: Maximum number of requests in flight on one replica.
+            requests_of_one: Maximum number of requests in flight on one replica; of users if they pause
+                and `in_flight` is None.
         """
         return self.replicas or math.ceil((self.requests or 1) / max(1, requests_of_one))
 

@@ -24,7 +24,7 @@ from wse.serving.steady_state import SteadyState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestShape:
-    """Lengths that all requests of a workload have in common, and the pause between them.
+    """Lengths of every request of a workload, and the mean pause of a user between two requests.
 
     Attributes:
         prompt_tokens: Number of tokens in the prompt.
@@ -54,7 +54,7 @@ class Deployment(Protocol):
 
     @property
     def shape(self) -> RequestShape:
-        """Lengths of the requests that the deployment serves, and the pause between them."""
+        """Lengths of the requests that the deployment serves, and the pause of users between them."""
 
     @property
     def max_concurrency(self) -> int:
@@ -168,19 +168,19 @@ def operating_point(
 def users_with_in_flight(deployment: Deployment, in_flight: int) -> int:
     """Return the largest number of users who have at most a given mean number of requests in flight.
 
-    With X requests per second and pauses of Z seconds, users with n requests in flight number
-    n + X Z (interactive response time law: P. J. Denning and J. P. Buzen, The operational analysis
+    With X requests per second and pauses of Z seconds, n requests in flight correspond to n + X Z
+    users (interactive response time law: P. J. Denning and J. P. Buzen, The operational analysis
     of queueing network models, ACM Computing Surveys, 1978).
 
     Args:
-        deployment: The deployment of one replica. Its requests state how long users pause.
+        deployment: The deployment of one replica. Its shape has the mean pause.
         in_flight: Number of requests in flight, including those that wait for KV-cache space.
     """
     return int(_users(deployment, in_flight, deployment.shape.think_s)) if in_flight else 0
 
 
 def _users(deployment: Deployment, in_flight: float, think_s: float) -> float:
-    """Return with how many users a replica has a given mean number of requests in flight."""
+    """Return the number of users, not rounded, for a mean number of requests in flight on a replica."""
     if not think_s:
         return in_flight
     concurrency = min(in_flight, max(1, deployment.max_concurrency))
@@ -190,9 +190,9 @@ def _users(deployment: Deployment, in_flight: float, think_s: float) -> float:
 def _steady_state(deployment: Deployment, users: int, think_s: float) -> SteadyState:
     """Return the mean times and the rate of requests on one replica.
 
-    The replica serves as many requests at a time as are in flight, or as have room for their KV
-    caches. All others wait outside the machine and do not change its rate. If fewer than one is in
-    flight on average, times are those of a single request. By Little's law, each user takes
+    The replica serves all requests in flight, up to ``max_concurrency``. Further requests wait for
+    room and do not change its rate. If fewer than one is in flight on average, times are those of a
+    single request. By Little's law, each user takes
     ``users / rate`` seconds from one request to the next, including the pause.
 
     Args:
@@ -203,8 +203,8 @@ def _steady_state(deployment: Deployment, users: int, think_s: float) -> SteadyS
     max_concurrency = max(1, deployment.max_concurrency)
     if _users(deployment, max_concurrency, think_s) < users:
         state = deployment.steady_state(max_concurrency)
-        cycle_s = users / state.requests_per_s
-        return replace(state, ttft_s=cycle_s - think_s - state.answer_s, saturated=True)
+        period_s = users / state.requests_per_s
+        return replace(state, ttft_s=period_s - think_s - state.answer_s, saturated=True)
     if not think_s:
         return deployment.steady_state(users)
     state = deployment.steady_state(_in_flight(deployment, users, think_s))
@@ -212,7 +212,7 @@ def _steady_state(deployment: Deployment, users: int, think_s: float) -> SteadyS
 
 
 def _in_flight(deployment: Deployment, users: int, think_s: float) -> float:
-    """Return the mean number of requests in flight of users who pause, but at least 1.
+    """Return the mean number of requests in flight if users pause, at least 1.
 
     Between whole numbers of requests, the number of users is interpolated linearly.
 

@@ -19,7 +19,8 @@ class Plan:
         point: Latency, throughput and cost, with the number of replicas and users. If even a single
             user exceeds the latency limits, the point is for a single user, or for the requested
             users on the requested number of replicas.
-        meets: Whether all requested users fit and the latency limits are met.
+        meets: Whether all requested users are served within the latency limits. Some may wait for
+            KV-cache space.
         excess: Largest ratio of a latency to its limit, or ratio of the requested users to the
             users that fit, whichever is larger.
     """

@@ -62,8 +62,8 @@ def closed_loop_requests_per_s(
 ) -> float:
     """Return how many requests per second a machine serves with a constant number of users.
 
-    If users pause, the rate follows from the mean time of the later half of the requests, by the
-    interactive response time law (`wse.serving.operating_point.users_with_in_flight`).
+    If users pause, the rate is the number of users divided by the sum of the mean latency of the
+    later half of the requests and the mean pause.
 
     Otherwise, the first requests arrive at equal intervals. If requests end faster than expected,
     these intervals limit the rate, and the simulation is repeated with shorter intervals.
@@ -71,7 +71,7 @@ def closed_loop_requests_per_s(
     Args:
         workload: Requests; only their lengths and the think time matter.
         users: Number of users. Each sends the next request after an answer and a pause.
-        expected_per_s: Estimate of the result.
+        expected_per_s: Estimate of the result; not used if users pause.
         serve: Function that simulates a workload.
     """
     request_count = min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * users), MAX_REQUESTS)

@@ -93,13 +93,12 @@ class Recorder:
 
     The clock advances from event to event and counts the requests in the system.
 
-    In a closed loop, the number of users is constant: only some requests arrive at first, and each
-    later request arrives when the reader of another request has received the last token and has
-    paused. Unless requests may start together (``keeps_distance``), two measures keep them from
-    synchronising:
+    In a closed loop, the number of users is constant. Each user's next request arrives after the
+    user has received the last token of the previous one and has paused. Two measures keep requests
+    from synchronising:
 
-    - If all requests have the same lengths and users do not pause, those that end together do not
-      start together.
+    - With ``keeps_distance``, if all requests have the same lengths and users do not pause, those
+      that end together do not start together.
     - If passes have a common start, later requests arrive at evenly distributed times within a pass
       instead of at its end.
 
@@ -224,8 +223,8 @@ class Recorder:
     def leave(self, request: int, at_s: float, pass_s: float = 0.0) -> None:
         """Record that a request has left the machine.
 
-        In a closed loop (a constant number of users), another request arrives after a pause. If too
-        few requests remain for all users, they are the ones that arrive first.
+        In a closed loop (a constant number of users), another request arrives after a pause. If fewer
+        requests remain than there are users, only the users whose pauses end first send one.
 
         Args:
             request: Index of the request.

@@ -38,12 +38,11 @@ class Workload:
             ``prefix_tree``, or NO_PREFIX, int64 [requests]. A prefix is shorter than its prompt.
         prefix_tree: Blocks of the prefixes of all prompts.
         in_flight: Number of users in a closed loop. Their first requests arrive at ``arrival_s`` or,
-            if users pause, after a pause. Each later request arrives after another has ended and its
-            user has paused. None if all requests arrive at ``arrival_s``.
+            if users pause, after a pause. Each later request arrives after the previous request of
+            the same user and a pause. None if all requests arrive at ``arrival_s``.
         think_s: Mean seconds for which a user of a closed loop pauses between an answer and the next
             request. Pauses are distributed exponentially, as in the benchmark TPC-W (specification
-            1.8, 2002, clause 5.3.1.1). With equal pauses, users who once waited for each other would
-            come in groups for ever.
+            1.8, 2002). With equal pauses, users whose requests once met would stay together.
         seed: Seed of the pauses.
     """
 
@@ -64,8 +63,8 @@ class Workload:
     def pauses_s(self) -> F64:
         """Draw the pauses of users in a closed loop in seconds, float64 [2, requests].
 
-        The first row has the pause before the first request of each user, the second row the pause
-        after each request.
+        The first row has the pause before a request, of which only those before the first requests
+        of users are used. The second row has the pause after each request.
         """
         return random_stream(self.seed, _PAUSES).exponential(self.think_s, (2, len(self)))
 
@@ -73,8 +72,7 @@ class Workload:
     def concatenated(parts: Sequence[Workload]) -> Workload:
         """Concatenate the requests of several workloads into one workload.
 
-        The result is not a closed loop, even if the given workloads have a constant number of
-        requests in flight.
+        The result is not a closed loop, even if the given workloads are.
 
         Args:
             parts: Workloads with the same prefix tree.

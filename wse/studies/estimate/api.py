@@ -130,9 +130,9 @@ def estimate(
             Default: that of workload, or 0. A number is in s; a string has a unit.
         batch: Users whose tokens go through the stages in one pass. Default: 1; with users or
             objective, the number that serves them best.
-        users: Concurrent users. Each sends the next request when an answer and the pause after it
-            (think_time) have ended. Default: the users of one pass (batch); with objective
-            throughput or cost, the smallest number that reaches the highest throughput.
+        users: Users, each of whom sends the next request after the previous answer and a pause
+            (think_time). Default: the users of one pass (batch); with objective throughput or cost,
+            the smallest number that reaches the highest throughput.
         replicas (N|auto): Number of identical machines that share the users; auto: the fewest that
             have room for their requests in flight in the roomiest layout.
         objective (latency|throughput|cost): Choose the layout by the latency of a request, the

@@ -21,7 +21,7 @@ LENGTH: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """Options for the requests of users: the lengths of prompt and answer, and the pause between them.
+    """Options for the requests of users: lengths of prompts and answers, and the pause between requests.
 
     Attributes:
         workload_name: Typical service, which sets the lengths of requests and, with --users, the
@@ -116,9 +116,9 @@ class ServingOptions:
     Attributes:
         batch: Users whose tokens go through the stages in one pass. Default: 1; with --users or
             --objective, the number that serves them best.
-        users: Concurrent users. Each sends the next request when an answer and the pause after it
-            (--think-time) have ended. Default: the users of one pass (--batch); with --objective
-            throughput or cost, the smallest number that reaches the highest throughput.
+        users: Users, each of whom sends the next request after the previous answer and a pause
+            (--think-time). Default: the users of one pass (--batch); with --objective throughput or
+            cost, the smallest number that reaches the highest throughput.
         objective: Choose the layout by the latency of a request, the tokens/s of all users, or the
             cost of a token. For the latency of one user, a layout on which a request takes up to
             0.4 % longer is preferred if the KV caches of more users fit in it. Default: latency;

@@ -91,7 +91,9 @@ def _grade(row: AnswerRow, grades: Mapping[str, GradeResult]) -> str:
 
 
 def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | None = None) -> str:
-    """Return a sentence with the estimated speed per user and, for several users, in total.
+    """Return one or two sentences with the estimated speed per user and, for several users, in total.
+
+    If users pause, they also state the pause and the requests in flight.
 
     If a request generates only one token, the sentence states the time to that token instead.
 
@@ -195,7 +197,10 @@ def serving_rows(
         """Format the 90 % interval of a figure, or return "" if it is unknown."""
         return interval_text(ranges.get(f"serving.{figure}"), text)
 
-    at = "at concurrency" if serving.in_flight is None else "with users:"
+    def at(users: int) -> str:
+        """Return a phrase with the number of users for which a cost applies."""
+        return f"at concurrency {users:,}" if serving.in_flight is None else f"for {plural(users, 'user')}"
+
     prompt = f"{serving.prompt_tokens:,} prompt tokens, "
     if serving.requests > serving.replicas:
         prompt += "including the wait for other users"
@@ -207,7 +212,7 @@ def serving_rows(
     tokens = serving.prompt_tokens + serving.new_tokens
     room = f"KV caches of {plural(serving.max_users, 'sequence')} of {tokens:,} tokens fit"
     if serving.in_flight is not None:
-        room = f"requests of {plural(serving.users, 'user')} in flight on average; {room_note or room}"
+        room = f"requests in flight on average, from {plural(serving.users, 'user')}; {room_note or room}"
         yield AnswerRow("concurrency", three_figures(serving.in_flight), room)
     else:
         yield AnswerRow("concurrency", f"{serving.users:,}", room_note or room)
@@ -218,10 +223,10 @@ def serving_rows(
     if usd is not None:
         usd_interval = interval("usd_per_million_tokens", three_figures)
         ends = _range(serving.usd_per_million_tokens_low, serving.usd_per_million_tokens_high)
-        note = f"{'' if usd_interval else ends}output tokens, prefill included, {at} {serving.users:,}"
+        note = f"{'' if usd_interval else ends}output tokens, prefill included, {at(serving.users)}"
         last = serving.points[-1]
         if last.users > serving.users and last.usd_per_million_tokens is not None:
-            note += f"; {three_figures(last.usd_per_million_tokens)} USD/Mtok {at} {last.users:,}"
+            note += f"; {three_figures(last.usd_per_million_tokens)} USD/Mtok {at(last.users)}"
         if serving.usd_per_hour is not None:
             note += f"; all machines: {three_figures(serving.usd_per_hour)} USD/h"
         yield AnswerRow("cost", f"{three_figures(usd)} USD/Mtok", note, "cost.usd_per_million_tokens", usd_interval)

@@ -44,7 +44,7 @@ def definitions(think_s: float | None = None) -> list[tuple[str, str]]:
         return [("users", "concurrent requests; when one ends, the next one starts without a pause"), *DEFINITIONS]
     return [
         ("users", f"people, each of whom sends a request {seconds(think_s)} on average after the previous answer ends"),
-        ("in flight", "mean number of requests that wait or are being answered; the other users pause (--think-time)"),
+        ("in flight", "mean number of requests that wait or are being answered; the other users pause"),
         *DEFINITIONS,
     ]
 
@@ -65,9 +65,9 @@ class OperatingPointResult(Result):
     ttft_s: Annotated[float, Doc("mean time to first token", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token after the first", "s")] = None
     tokens_per_s_per_user: Annotated[float | None, Doc("1 / `tpot_s`", "tokens/s")] = None
-    tokens_per_s: Annotated[float, Doc("output tokens of all users, while other prompts are read", "tokens/s")]
+    tokens_per_s: Annotated[float, Doc("output tokens of all users per second, prefill time included", "tokens/s")]
     requests_per_s: Annotated[float, Doc("rate of completed requests", "1/s")]
-    decoding_users: Annotated[float, Doc("mean number of users who have their first token; the others wait for it")]
+    decoding_users: Annotated[float, Doc("mean number of requests that have their first token, but not the last")]
     saturated: Annotated[bool, Doc("whether more users would raise `tokens_per_s` by less than 0.1 %")]
     usd_per_million_tokens: Annotated[
         float | None, Doc("price of a million output tokens, prompts included", "USD")
@@ -232,8 +232,8 @@ def _saturated_text(serving: ServingResult) -> str:
 
     The note is empty if none of the reported numbers of users saturates the machine.
     """
-    first = next((point.users for point in serving.points if point.saturated), None)
-    if first is None:
+    first = next((point for point in serving.points if point.saturated), None)
+    if first is None or (serving.think_s and first.requests > serving.max_users):
         return ""
-    users = first if serving.think_s else min(first, serving.max_users)
+    users = first.users if serving.think_s else min(first.users, serving.max_users)
     return f"; more than {users:,} users raise tok/s by less than {percent(NEGLIGIBLE)}"

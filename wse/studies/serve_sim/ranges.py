@@ -5,14 +5,15 @@ changes a figure depends on the arrivals:
 
 - If their rate depends on the speed of the machine (a constant number of users, or a load relative
   to the capacity), all times of the simulation except pauses scale together. A figure is multiplied
-  by the ratio of two operating points: with the sampled and with the stated constants. They are for
-  the users or, without pauses, for the mean number of requests in flight. This is nearly exact.
+  by the ratio of two operating points: with the sampled and with the stated constants. Both are for
+  the number of users if they pause, and otherwise for the mean number of requests in flight. This
+  scaling is nearly exact.
 - If their rate is given, consider a sample in which all times are r times as long. Its load is r
   times as high. Its latencies are r times those of the machine with the stated constants at r times
   the arrival rate. This is simulated for the values of r at both ends of their 90 % interval. For
   other samples, figures are interpolated.
 
-On GPUs, a sample multiplies all times by the same ratio.
+On GPUs, a sample multiplies all times except pauses by the same ratio.
 """
 
 from __future__ import annotations

@@ -242,8 +242,10 @@ class ServeResult(Result):
             users = plural(self.requests.in_flight, "user")
             sends = "sends" if self.requests.in_flight == 1 else "send"
             think_s = self.requests.think_s
-            pause = "when" if think_s is None else f"{seconds(think_s)} on average after"
-            come = f"{users} {sends} {three_figures(rate)} requests/s, each {pause} the previous answer ends."
+            come = f"{users} {sends} {three_figures(rate)} requests/s, each when the previous answer ends."
+            if think_s is not None:
+                come = f"{users} {sends} {three_figures(rate)} requests/s. Each pauses {seconds(think_s)} on average "
+                come += "after an answer."
         elif not load.stable:
             come = (
                 f"Overloaded: {three_figures(rate)} requests/s arrive and {capacity} can be served "

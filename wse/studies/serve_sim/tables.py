@@ -246,7 +246,8 @@ def _arrivals_text(requests: RequestsResult) -> str:
         pause = "when" if requests.think_s is None else f"{seconds(requests.think_s)} on average after"
         return f"of {plural(requests.in_flight, 'user')}, each sending a request {pause} the previous answer ends"
     if requests.rate_of_users is not None:
-        return f"{requests.arrivals} at the rate of {plural(requests.rate_of_users, 'user')} who wait for each answer"
+        users = plural(requests.rate_of_users, "user")
+        return f"{requests.arrivals} at the mean rate of {users} who wait for each answer"
     trace_format = "" if requests.trace_format is None else f" ({requests.trace_format})"
     return printable(requests.arrivals) + trace_format
 

@@ -80,8 +80,9 @@ class PreparedGpuEstimate:
 
     @property
     def users_of_one(self) -> int:
-        """Requests in flight on a replica, which is one of several identical machines, rounded up."""
-        return math.ceil(operating_point(self.deployment, self.users, self.replicas).in_flight / self.replicas)
+        """Requests that a replica serves at a time, rounded up. Replicas are identical machines."""
+        in_flight = operating_point(self.deployment, self.users, self.replicas).in_flight
+        return min(math.ceil(in_flight / self.replicas), self.deployment.max_concurrency)
 
     @property
     def middle_context(self) -> float:

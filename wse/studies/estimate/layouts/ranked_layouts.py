@@ -79,8 +79,8 @@ class LayoutRanking:
     def plan(self, layout: CompiledLayout, goal: Goal) -> Plan | None:
         """Return how many users and replicas of a layout best meet a goal; None if no user fits.
 
-        Some goals let users wait for KV-cache space until other users end. A replica then serves up
-        to `max_users` users. For all other goals, the KV caches of all users must fit at the same
+        Some goals let users wait for KV-cache space until other requests end. A replica then has up
+        to `max_users` requests in flight. For all other goals, the KV caches of all users must fit at the same
         time.
         """
         return plan(layout.deployment, goal, self._max_users_for(goal))
@@ -141,7 +141,7 @@ class LayoutRanking:
 
         At first, the number is that on the layout with the highest throughput within the latency
         limits. On the best layout for this number, requests may be faster, so that fewer are in
-        flight. The best layout is therefore searched again, until the number stays the same.
+        flight. The best layout is therefore searched again, until the number no longer falls.
         """
         if goal.users is None or goal.in_flight is not None or not self._prepared.shape.think_s:
             return goal
@@ -156,7 +156,8 @@ class LayoutRanking:
     def _in_flight(self, layout: CompiledLayout, goal: Goal) -> int:
         """Return the number of requests that a goal's users have in flight on a layout, rounded up.
 
-        Requests that have to wait for KV-cache space are not counted.
+        It is at least one per replica. Requests that wait for KV-cache space are not counted. If no
+        request fits, the result is the number of users.
         """
         best_plan, room = self.plan(layout, goal), layout.deployment.max_concurrency
         if best_plan is None:

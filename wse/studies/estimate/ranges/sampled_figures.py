@@ -230,8 +230,8 @@ def gpu_time_ratios(server: GpuServer, name: str = GPU_ERROR) -> F64:
 def sampled_gpu_figures(deployment: GpuDeployment, point: OperatingPointResult) -> Mapping[str, F64]:
     """Return random samples of the latencies, speeds, cost and energy of a model on GPUs.
 
-    In a sample, all times of the machine are r times as long. If users pause, the result is r times
-    as slow as that of the predicted machine with pauses of 1 / r times the length.
+    A sample multiplies all times of the machine by r, but not the pauses of users. The result is that
+    of the predicted machine with pauses divided by r, with all times then multiplied by r.
 
     Args:
         deployment: The model on the GPUs of one replica.

@@ -1,4 +1,4 @@
-"""Choice of the layout of wafers for the requests of a service: pauses and lengths that vary."""
+"""Choice of the layout of wafers for a service whose users may pause and whose lengths may vary."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def service_layout(
 ) -> ChosenLayout:
     """Choose the layout of wafers for the requests of a service.
 
-    If lengths vary and only throughput counts (`Goal.only_throughput`), or if users who pause
-    saturate the layout that suits equal lengths, it is the layout with the highest simulated
-    capacity. Otherwise, it is the layout that suits the requested number of users and objective.
+    If lengths vary, the objective is not latency, and no users are given or users who pause saturate
+    the layout for equal lengths, it is the layout with the highest simulated capacity. Otherwise, it
+    is the layout that suits the requested number of users and objective.
 
     Args:
         prepared_estimate: The validated request for wafers.
