@@ -35,6 +35,7 @@ CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [
     ({"machines": [WAFER, WAFER]}, BadInput, "scenario: machines: 2 tables have the name 'small'; give each its own"),
     ({"drafts": [{"draft": "0.8,1.2"}]}, BadInput, "scenario: --draft 0.8,1.2"),
     ({"replicas": 2}, BadInput, "scenario: replicas: a scenario is of one machine; leave it out"),
+    ({"think_time": 2.0}, BadInput, "scenario: think_time: users of a scenario do not pause; leave it out"),
     ({"tiers": {"plain_speed": 0.0}}, BadInput, "scenario: tiers: plain_speed = 0.0: give tokens/s of each user"),
     ({"tiers": TIERS | {"speed_up": 1}}, BadInput, "scenario: tiers: speed_up = 1: give a number above 1"),
     ({"tiers": TIERS | {"speedup": 1}}, UnknownName, "scenario: tiers: unknown key 'speedup': did you mean 'speed_up'"),

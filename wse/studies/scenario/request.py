@@ -32,6 +32,7 @@ MOST_COMBINATIONS: Final = 500
 REFUSED: Final = {
     "replicas": "a scenario is of one machine; leave it out",
     "price": "give prices in the table [prices]",
+    "think_time": "users of a scenario do not pause; leave it out",
 }
 """Sweep fields that a scenario does not accept, with the remedy for the error message."""
 COLUMNS: Final = {"model", "dtype", "prompt_len", "wafer", "wafers", "gpu", "gpus", "stack", "users"}
