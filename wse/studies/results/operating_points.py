@@ -14,7 +14,7 @@ from wse.serving.steady_state import NEGLIGIBLE
 
 MAX_USERS: Final = 4_096
 """Maximum number of users listed in a table."""
-DEFINITIONS: Final = (
+_DEFINITIONS: Final = (
     ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),
     (
         "TPOT",
@@ -30,7 +30,7 @@ DEFINITIONS: Final = (
         "(its range: from a board with one user to the peak of a server)",
     ),
 )
-"""Meaning of the operating-point columns. See docs/explanation/operating-point.md for formulas."""
+"""Meaning of the columns except the numbers of users and requests. Formulas: docs/explanation/operating-point.md."""
 
 
 def definitions(think_s: float | None = None) -> list[tuple[str, str]]:
@@ -41,11 +41,11 @@ def definitions(think_s: float | None = None) -> list[tuple[str, str]]:
             there is no pause.
     """
     if think_s is None:
-        return [("users", "concurrent requests; when one ends, the next one starts without a pause"), *DEFINITIONS]
+        return [("users", "concurrent requests; when one ends, the next one starts without a pause"), *_DEFINITIONS]
     return [
         ("users", f"people, each of whom sends a request {seconds(think_s)} on average after the previous answer ends"),
         ("in flight", "mean number of requests that wait or are being answered; the other users pause"),
-        *DEFINITIONS,
+        *_DEFINITIONS,
     ]
 
 

@@ -27,8 +27,8 @@ NOTABLE_SHARE: Final = 0.98
 WAITS: Final = (
     (
         "queue",
-        "from arrival until the next token of the users in progress, room for the KV cache, and fewer than "
-        "--max-users requests in progress",
+        "from arrival to admission: waits for the end of the current pass, for room for the KV cache, and until fewer "
+        "than --max-users requests are in progress",
     ),
     ("TTFT", "queue, waiting for prefill of requests admitted earlier, prefill, and transfer to the host"),
     ("TPOT", "a request's mean time per token after the first"),
@@ -125,9 +125,9 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         rows.insert(1, ("goodput", f"{text}: {count(goodput.requests_per_s)} requests/s"))
     prefixes = served_result.prefix_cache
     if prefixes is not None:
-        found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found theirs"
+        found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found their prefix in memory"
         saved_text = (
-            f"{count(prefixes.saved_tokens)} tokens, {percent(prefixes.saved_share)} of all, were not read again"
+            f"{count(prefixes.saved_tokens)} prompt tokens ({percent(prefixes.saved_share)}) were not read again"
         )
         rows += [("prefixes", f"{found}: {saved_text}"), *_origin_rows(prefixes)]
     on_gpus = all(machine is None or machine.gpus is not None for machine in (result.machine, result.prefill_machine))

@@ -34,14 +34,14 @@ def service_layout(
     if capacity_of is not None and prepared_estimate.goal.only_throughput:
         return choose_layout_by_capacity(prepared_estimate, capacity_of)
     layout = choose_layout(prepared_estimate)
-    if capacity_of is None or not prepared_estimate.shape.think_s or users_in_flight(layout) is not None:
+    if capacity_of is None or not prepared_estimate.shape.think_s or requests_in_flight(layout) is not None:
         return layout
     request = replace_options(prepared_estimate.request, users=None, think_time=None, replicas=1)
     for_any_users = replace(prepared_estimate, request=request)
     return choose_layout_by_capacity(for_any_users, capacity_of) if for_any_users.goal.only_throughput else layout
 
 
-def users_in_flight(layout: ChosenLayout) -> int | None:
+def requests_in_flight(layout: ChosenLayout) -> int | None:
     """Return how many requests a replica has in flight if its users pause, rounded up.
 
     The result is None if users do not pause, or if they saturate the layout.

@@ -15,7 +15,7 @@ from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.placement import model_result
 from wse.studies.serve_sim.machines.drafts import drafted_costs
 from wse.studies.serve_sim.machines.kv_tiers import wafer_tiers
-from wse.studies.serve_sim.machines.layouts import users_in_flight
+from wse.studies.serve_sim.machines.layouts import requests_in_flight
 from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine
 from wse.studies.serve_sim.options import TierOptions
 
@@ -67,7 +67,7 @@ def wafer_machine(
             grid_contexts=costs.contexts,
             grid_last_chunks=costs.prefill.last_tokens,
             round_s=costs.round_s(1, prepared_estimate.middle_context[0], ()),
-            layout_users=users_in_flight(layout),
+            layout_users=requests_in_flight(layout),
         ),
         inputs={name: value for name, value in inputs(prepared_estimate).items() if name not in NO_INPUTS},
         kv_bytes_per_token=kv_bytes,
