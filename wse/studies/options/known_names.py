@@ -6,36 +6,28 @@ Each function imports the modules that it needs only when called, because slow i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from importlib import import_module
+from collections.abc import Iterable
 
 
-def _names_from(module: str, function: str) -> Callable[[], Iterable[str]]:
-    """Return a function that imports a module and returns the names that one of its functions lists.
+def models() -> Iterable[str]:
+    """Return the names of the bundled models and model configurations."""
+    from wse.models.catalogue import names
 
-    Args:
-        module: Name of the module, without ``wse.``.
-        function: Name of the function.
-    """
-
-    def names() -> Iterable[str]:
-        """Import the module, and return the names."""
-        found: Iterable[str] = getattr(import_module(f"wse.{module}"), function)()
-        return found
-
-    return names
+    return names()
 
 
-models = _names_from("models.catalogue", "names")
-wafers = _names_from("hardware.load", "known_wafers")
-software = _names_from("hardware.load", "known_software")
-links = _names_from("hardware.wafer_links", "known_links")
-gpus = _names_from("serving.gpus.load", "known_gpus")
-stacks = _names_from("serving.gpus.load", "known_stacks")
-mappings = _names_from("compiler.strategies", "strategies")
-acceptances = _names_from("studies.options.drafts.acceptance", "known_acceptances")
-patterns = _names_from("program.line_patterns", "known_line_patterns")
-workloads = _names_from("serving.named_workloads", "workload_names")
+def wafers() -> Iterable[str]:
+    """Return the names of wafer presets."""
+    from wse.hardware.load import known_wafers
+
+    return known_wafers()
+
+
+def links() -> Iterable[str]:
+    """Return the names of the bundled links between wafers, which ``--link`` accepts."""
+    from wse.hardware.wafer_links import known_links
+
+    return known_links()
 
 
 def machine_numbers() -> Iterable[str]:
@@ -64,11 +56,63 @@ def sweep_columns() -> Iterable[str]:
     return tuple(names.split())
 
 
+def gpus() -> Iterable[str]:
+    """Return the names of GPU presets."""
+    from wse.serving.gpus.load import known_gpus
+
+    return known_gpus()
+
+
+def stacks() -> Iterable[str]:
+    """Return the names of serving stacks."""
+    from wse.serving.gpus.load import known_stacks
+
+    return known_stacks()
+
+
+def software() -> Iterable[str]:
+    """Return the names of software profiles."""
+    from wse.hardware.load import known_software
+
+    return known_software()
+
+
+def mappings() -> Iterable[str]:
+    """Return the names of mapping strategies."""
+    from wse.compiler.strategies import strategies
+
+    return strategies()
+
+
 def drafts() -> Iterable[str]:
     """Return the sources of draft tokens: "ngram" (look-up in the text so far) and all models."""
     from wse.studies.options.drafts.draft import NGRAM
 
     return (NGRAM, *models())
+
+
+def acceptances() -> Iterable[str]:
+    """Return the names of the bundled measurements of how often draft tokens are accepted.
+
+    They are valid values for the ``--draft`` option of ``wse estimate``.
+    """
+    from wse.studies.options.drafts.acceptance import known_acceptances
+
+    return known_acceptances()
+
+
+def patterns() -> Iterable[str]:
+    """Return the names of the communication patterns for a line of PEs, such as ``chain``."""
+    from wse.program.line_patterns import known_line_patterns
+
+    return known_line_patterns()
+
+
+def workloads() -> Iterable[str]:
+    """Return the names of workloads, which ``--workload`` accepts."""
+    from wse.serving.named_workloads import workload_names
+
+    return workload_names()
 
 
 def scenarios() -> Iterable[str]:
