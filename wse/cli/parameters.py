@@ -1,6 +1,6 @@
 """Command parameters for typer, derived from the options of the commands.
 
-A command is a function. A parameter ``request: RunRequest`` stands for all options of that class.
+A command is a function. A parameter ``request: RunRequest`` represents all options of that class.
 A parameter ``Annotated[TYPE, Option(...)]`` is an option by itself. Its help text is the description
 under ``Args:`` in the docstring of the command, unless the `Option` has one. ``with_options`` creates
 a function for typer that has each option as a parameter. It builds the request and calls the command.
@@ -40,7 +40,7 @@ def with_options(command: Command, *, searches: bool = False) -> Command:
 
     Args:
         command: Function of the command. A parameter whose type is a dataclass, such as
-            ``request: RunRequest``, stands for all options of that class.
+            ``request: RunRequest``, represents all options of that class.
         searches: Whether the command searches for layouts. It then has the option ``--no-cache``.
     """
     hints = get_type_hints(command, include_extras=True)

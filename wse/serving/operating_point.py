@@ -179,6 +179,11 @@ def users_with_in_flight(deployment: Deployment, in_flight: int) -> int:
     return int(_users(deployment, in_flight, deployment.shape.think_s)) if in_flight else 0
 
 
+def users_with_room(deployment: Deployment) -> int:
+    """Return the maximum number of users of one replica whose requests in flight all fit on average."""
+    return users_with_in_flight(deployment, deployment.max_concurrency)
+
+
 def _users(deployment: Deployment, in_flight: float, think_s: float) -> float:
     """Return the number of users, not rounded, for a mean number of requests in flight on a replica."""
     if not think_s:
@@ -192,8 +197,8 @@ def _steady_state(deployment: Deployment, users: int, think_s: float) -> SteadyS
 
     The replica serves all requests in flight, up to ``max_concurrency``. Further requests wait for
     room and do not change its rate. If fewer than one is in flight on average, times are those of a
-    single request. By Little's law, each user takes
-    ``users / rate`` seconds from one request to the next, including the pause.
+    single request. By Little's law, each user takes ``users / rate`` seconds from one request to the
+    next, including the pause.
 
     Args:
         deployment: The deployment of the replica.

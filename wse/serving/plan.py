@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 from wse.bisection import largest_passing
 from wse.serving.goal import LATENCY, Goal
-from wse.serving.operating_point import Deployment, OperatingPoint, operating_point, users_with_in_flight
+from wse.serving.operating_point import (
+    Deployment,
+    OperatingPoint,
+    operating_point,
+    users_with_in_flight,
+    users_with_room,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +103,7 @@ def saturating_users(deployment: Deployment) -> int:
     If even the maximum number of users whose requests fit does not saturate it, that maximum is
     returned.
     """
-    max_users = users_with_in_flight(deployment, deployment.max_concurrency)
+    max_users = users_with_room(deployment)
     unsaturated = largest_passing(1, max_users + 1, lambda users: not operating_point(deployment, users).saturated)
     return min((unsaturated or 0) + 1, max_users)
 

@@ -178,11 +178,11 @@ class Recorder:
 
     def advance(self, time: float) -> list[int]:
         """Advance the clock and return the requests that arrive up to the new time."""
-        arrived_before, order = self.arrived, self.order
+        arrived_before, order, times = self.arrived, self.order, self.times
         request_seconds = (arrived_before - self.left) * (time - self.now)
-        while (arrival_s := self.next_arrival_s) <= time:
-            self.arrivals[order[self.arrived]] = arrival_s
-            request_seconds += time - arrival_s
+        while self.arrived < len(times) and times[self.arrived] <= time:
+            self.arrivals[order[self.arrived]] = times[self.arrived]
+            request_seconds += time - times[self.arrived]
             self.arrived += 1
         self._in_system_s += request_seconds
         self.now = time
@@ -237,7 +237,7 @@ class Recorder:
         self._in_system_s -= self.now - at_s
         self.left_s[request] = at_s
         self.left += 1
-        if self._pauses_s and self.arrived < len(self.order):
+        if self._workload.in_flight is not None and self.arrived < len(self.order):
             min_spacing_s = (PASS_SPACING if pass_s else PIPELINE_SPACING) * self._first_spacing_s
             pause_s = self._pauses_s[request]
             self._phase = (self._phase + GOLDEN_RATIO) % 1.0

@@ -175,15 +175,14 @@ def _gpu_requests(request: CompareRequest) -> Iterator[EstimateRequest]:
     lengths = (
         base.workload.lengths(base.context) if base.context else (base.workload.prompt_len, base.workload.new_tokens)
     )
-    think_s = base.workload.think_s(base.serving.users)
     common_request = make_request(
         EstimateRequest,
         model=base.model,
         dtype=base.types.dtype,
         prompt_len=lengths[0],
         new_tokens=lengths[1],
-        think_time=think_s or None,
-        users=base.serving.users if think_s else None,
+        think_time=base.think_s or None,
+        users=base.serving.users if base.think_s else None,
         gpus=base.gpu_serving.gpus,
         stack=base.gpu_serving.stack,
         parallelism=base.gpu_serving.parallelism,

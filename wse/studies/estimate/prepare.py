@@ -92,8 +92,7 @@ class PreparedEstimate(PreparedPlacement):
     @property
     def shape(self) -> RequestShape:
         """Lengths of the requests of all users, and the pause between them."""
-        think_s = self.request.workload.think_s(self.request.serving.users)
-        return RequestShape(prompt_tokens=self.prompt_len, new_tokens=self.new_tokens, think_s=think_s)
+        return RequestShape(prompt_tokens=self.prompt_len, new_tokens=self.new_tokens, think_s=self.request.think_s)
 
     @property
     def note(self) -> str | None:

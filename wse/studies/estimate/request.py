@@ -84,6 +84,11 @@ class EstimateRequest(PlacementRequest):
         is_shorter = prompt_len < prompt_tokens or (self.workload.new_tokens is None and new_tokens < LENGTH)
         return f"--context {context}" + f" (then {prompt_len:,} prompt and {new_tokens:,} new tokens)" * is_shorter
 
+    @property
+    def think_s(self) -> float:
+        """Mean pause of a user between two requests in seconds; 0 without a number of users."""
+        return self.workload.think_s(self.serving.users)
+
     def fewer_users_remedy(self, users: int) -> str:
         """Return a phrase that suggests fewer users, such as ``--batch 4``, for error messages."""
         return f"--batch {users}"

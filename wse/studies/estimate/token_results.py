@@ -8,7 +8,7 @@ from wse.backends.fabric.run_totals import TimedRun
 from wse.program.program import Program
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.goal import LATENCY
-from wse.serving.operating_point import users_with_in_flight
+from wse.serving.operating_point import users_with_room
 from wse.serving.plan import saturating_users
 from wse.studies.estimate.bounds.bounds import BoundsResult, bounds_result
 from wse.studies.estimate.economy import CostResult, EnergyResult, cost_result, energy_result
@@ -83,5 +83,4 @@ def _serving(prepared_estimate: PreparedEstimate, deployment: WaferDeployment) -
     goal, users = prepared_estimate.goal, prepared_estimate.goal.users
     if users is None:
         users = deployment.slots if goal.objective == LATENCY else max(1, saturating_users(deployment))
-    max_users = users_with_in_flight(deployment, deployment.max_concurrency)
-    return serving_result(deployment, users, deployment.slots, goal.replicas_for(max_users))
+    return serving_result(deployment, users, deployment.slots, goal.replicas_for(users_with_room(deployment)))

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, number, pair_table
 from wse.reports.terminal import count, percent, plural, printable, range_text, seconds, three_figures
-from wse.serving.operating_point import Deployment, OperatingPoint, operating_point, users_with_in_flight
+from wse.serving.operating_point import Deployment, OperatingPoint, operating_point, users_with_room
 from wse.serving.plan import saturating_users
 from wse.serving.steady_state import NEGLIGIBLE
 
@@ -151,8 +151,7 @@ def serving_result(
             user counts are multiples of it.
     """
     saturating = max(1, saturating_users(deployment))
-    max_users = users_with_in_flight(deployment, deployment.max_concurrency)
-    multiples = (replicas * number for number in user_counts(max_users, saturating))
+    multiples = (replicas * number for number in user_counts(users_with_room(deployment), saturating))
     counts = sorted({users, *(number for number in multiples if number <= max(replicas * saturating, users))})
     points = tuple(point_result(operating_point(deployment, number, replicas)) for number in counts)
     at_users = points[counts.index(users)]

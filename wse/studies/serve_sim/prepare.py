@@ -220,8 +220,7 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, Workload, int]:
         seed=traffic.seed,
     )
     typical = draw_workload(replace(options, requests=REQUESTS, seed=0))
-    think_s = base.workload.think_s(base.serving.users)
-    return replace(draw_workload(options), think_s=think_s), typical, context
+    return replace(draw_workload(options), think_s=base.think_s), typical, context
 
 
 def _has_session_prefixes(request: ServeRequest) -> bool:

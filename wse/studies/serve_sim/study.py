@@ -242,16 +242,12 @@ def _with_arrival_times(machines: ServiceMachines, capacity: float, replicas: in
         replicas: Number of replicas.
     """
     request, users = machines.prepared.request, machines.prepared.rate_of_users
-    workload, rate = machines.prepared.workload, capacity
+    workload = machines.prepared.workload
     if request.traffic.rate is not None:
         return workload.at_rate(request.traffic.rate)
     if users is None:
         return workload.at_rate(machines.prepared.load * capacity)
-    think_s = workload.think_s
-    if not think_s:
-        rate = operating_point(machines.decode.deployment, users, replicas).requests_per_s
-    elif math.isfinite(capacity):
-        rate = min(capacity, users / think_s)
+    rate = operating_point(machines.decode.deployment, users, replicas).requests_per_s
     min_users, fuller_replicas = divmod(users, replicas)
     machines_by_users = {min_users + 1: fuller_replicas, min_users: replicas - fuller_replicas}
     rate_of_users = sum(

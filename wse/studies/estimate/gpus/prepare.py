@@ -18,7 +18,7 @@ from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import weight_format
-from wse.serving.operating_point import RequestShape, operating_point, users_with_in_flight
+from wse.serving.operating_point import RequestShape, operating_point, users_with_room
 from wse.serving.plan import saturating_users
 from wse.serving.prices import gpu_price, unused_prices_note
 from wse.studies.estimate.gpus.checks import DATA, EXPERTS, TENSOR, check_heads, check_options, check_users
@@ -150,8 +150,8 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
     # 4. Users and replicas.
     economics = load_gpu_economics(gpu, request.costs.economics, gpu_price(request.costs.price, gpu.name))
     deployment = GpuDeployment(server=server, shape=_shape(request, prompt, new), economics=economics)
-    users, max_users = _users(request, deployment), users_with_in_flight(deployment, deployment.max_concurrency)
-    replicas = Goal(users=users, replicas=request.replicas).replicas_for(max_users)
+    users = _users(request, deployment)
+    replicas = Goal(users=users, replicas=request.replicas).replicas_for(users_with_room(deployment))
     notes = (dtype_note(loaded_model, request.types.dtype), unused_prices_note(request.costs.price, (gpu.name,)))
     return PreparedGpuEstimate(
         request=request,
@@ -171,8 +171,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
 
 def _shape(request: EstimateRequest, prompt_tokens: int, new_tokens: int) -> RequestShape:
     """Return the lengths of the requests of all users, and the pause between them."""
-    think_s = request.workload.think_s(request.serving.users)
-    return RequestShape(prompt_tokens=prompt_tokens, new_tokens=new_tokens, think_s=think_s)
+    return RequestShape(prompt_tokens=prompt_tokens, new_tokens=new_tokens, think_s=request.think_s)
 
 
 def _server(request: EstimateRequest, spec: ModelSpec, parallelism: str) -> GpuServer:

@@ -80,8 +80,8 @@ class LayoutRanking:
         """Return how many users and replicas of a layout best meet a goal; None if no user fits.
 
         Some goals let users wait for KV-cache space until other requests end. A replica then has up
-        to `max_users` requests in flight. For all other goals, the KV caches of all users must fit at the same
-        time.
+        to `max_users` requests in flight. For all other goals, the KV caches of all users must fit at
+        the same time.
         """
         return plan(layout.deployment, goal, self._max_users_for(goal))
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from wse.serving.operating_point import operating_point, users_with_in_flight
+from wse.serving.goal import Goal
+from wse.serving.operating_point import Deployment, operating_point, users_with_room
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout, choose_layout_by_capacity
 from wse.studies.estimate.layouts.compiled_layout import timed_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -31,26 +32,31 @@ def service_layout(
         DoesNotFit: The model does not fit.
         BadInput: No layout has enough room for the users' KV caches.
     """
-    if capacity_of is not None and prepared_estimate.goal.only_throughput:
-        return choose_layout_by_capacity(prepared_estimate, capacity_of)
-    layout = choose_layout(prepared_estimate)
-    if capacity_of is None or not prepared_estimate.shape.think_s or requests_in_flight(layout) is not None:
-        return layout
     request = replace_options(prepared_estimate.request, users=None, think_time=None, replicas=1)
     for_any_users = replace(prepared_estimate, request=request)
-    return choose_layout_by_capacity(for_any_users, capacity_of) if for_any_users.goal.only_throughput else layout
+    if capacity_of is None or not for_any_users.goal.only_throughput:
+        return choose_layout(prepared_estimate)
+    if prepared_estimate.goal.users is not None:
+        layout = choose_layout(prepared_estimate)
+        if not prepared_estimate.shape.think_s:
+            return layout
+        deployment = timed_deployment(layout.prepared, layout.compilation.program)
+        if requests_in_flight(layout.prepared.goal, deployment) is not None:
+            return layout
+    return choose_layout_by_capacity(for_any_users, capacity_of)
 
 
-def requests_in_flight(layout: ChosenLayout) -> int | None:
+def requests_in_flight(goal: Goal, deployment: Deployment) -> int | None:
     """Return how many requests a replica has in flight if its users pause, rounded up.
 
-    The result is None if users do not pause, or if they saturate the layout.
+    The result is None if users do not pause, or if they saturate the deployment.
+
+    Args:
+        goal: Numbers of users and replicas.
+        deployment: The deployment of each replica.
     """
-    prepared_estimate = layout.prepared
-    goal = prepared_estimate.goal
-    if goal.users is None or not prepared_estimate.shape.think_s:
+    if goal.users is None or not deployment.shape.think_s:
         return None
-    deployment = timed_deployment(prepared_estimate, layout.compilation.program)
-    replicas = goal.replicas_for(users_with_in_flight(deployment, deployment.max_concurrency))
+    replicas = goal.replicas_for(users_with_room(deployment))
     point = operating_point(deployment, goal.users, replicas)
     return None if point.saturated else max(1, math.ceil(point.in_flight / replicas))

@@ -71,10 +71,10 @@ def _choice(compilation: Compilation) -> Choice:
     """Return the compiler's choices, such as the layout, with a chunk size that suits all prompts.
 
     The chunk size is rounded up to a multiple of the number of PE rows of a stage, so that all PE
-    rows process the same number of tokens. The compiler may have chosen another size if its
-    prompt fits in one chunk. Rounding up needs no more SRAM, because the PE row with the most tokens
-    stores the same number as before. With thin GEMMs, tokens are not distributed across PE rows, so
-    the chunk size is kept.
+    rows process the same number of tokens. The compiler may have chosen another size if its prompt
+    fits in one chunk. Rounding up needs no more SRAM, because the PE row with the most tokens stores
+    the same number as before. With thin GEMMs, tokens are not distributed across PE rows, so the
+    chunk size is kept.
     """
     choice, rows = compilation.choice, max(stage.rect.rows for stage in compilation.program.stages)
     if choice.prefill == THIN_GEMM:

@@ -49,10 +49,11 @@ def wafer_machine(
     element_bytes = ELEMENT_BYTES[prepared_estimate.options.activation_type]
     kv_bytes = kv_bytes_per_token(spec, element_bytes)
     bytes_per_state = None if spec.linear is None else state_bytes(spec, element_bytes)
+    deployment = timed_deployment(prepared_estimate, layout.compilation.program)
     edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
     return ServingMachine(
         costs=costs,
-        deployment=timed_deployment(prepared_estimate, layout.compilation.program),
+        deployment=deployment,
         drafts=drafts,
         model=model_result(spec, program),
         result=MachineResult.from_parts(
@@ -67,7 +68,7 @@ def wafer_machine(
             grid_contexts=costs.contexts,
             grid_last_chunks=costs.prefill.last_tokens,
             round_s=costs.round_s(1, prepared_estimate.middle_context[0], ()),
-            layout_users=requests_in_flight(layout),
+            layout_users=requests_in_flight(prepared_estimate.goal, deployment),
         ),
         inputs={name: value for name, value in inputs(prepared_estimate).items() if name not in NO_INPUTS},
         kv_bytes_per_token=kv_bytes,
