@@ -88,8 +88,8 @@ def read_entry(key: str) -> Any:
         key: Key of the entry, from `wse.cache.content_key`.
 
     Returns:
-        Plain values as JSON represents them. Callers must check their types, because any program of
-        the user can write the file.
+        Plain values as JSON represents them. Callers must check their types, because any program that
+        the user runs can write the file.
     """
     folder = cache_folder()
     if folder is None:

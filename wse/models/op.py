@@ -78,7 +78,8 @@ def name_in_layer(name: str, layer: int) -> str:
 def parts_suffix(parts: Parts) -> str:
     """Return the suffix for the name of an op that computes only some parts of a block.
 
-    The suffix is "" for attention and for a feed-forward block that is not divided.
+    It contains the indices of the first and the last part. For attention and for a feed-forward
+    block that is not divided, it is "".
 
     >>> parts_suffix(ATTENTION), parts_suffix(Parts(1, 3))
     ('', ':1-2')

@@ -177,7 +177,8 @@ def _memory(engine: StatefulParts) -> Iterator[tuple[str, list[npt.NDArray[np.ui
 def _bytes(arena: Arena, address: int, count: int) -> npt.NDArray[np.uint8]:
     """Return ``count`` bytes of every PE, starting at an address, as ``[blocks, count x lanes]``.
 
-    The bytes of an element are interleaved over the lanes (PEs) of a block.
+    A block stores the bytes of its PEs (lanes) in turns: element 0 of each lane, then element 1 of
+    each lane, and so on.
     """
     first = (address - arena.base_byte) * arena.lanes
     return arena.memory.reshape(arena.blocks, -1)[:, first : first + count * arena.lanes]

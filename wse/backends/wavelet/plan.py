@@ -230,7 +230,7 @@ def _hold_receive_colours(plan: Plan) -> None:
 
 
 def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
-    """Convert the messages of a line of PEs to streams of words.
+    """Convert the messages of a line of PEs to `Flow` objects, the streams of words to simulate.
 
     The two directions of a multicast become one stream. Copies within a PE are left out.
 

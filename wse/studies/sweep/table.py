@@ -98,7 +98,7 @@ def _rows(grid: Grid, entries: Entries, every_column: bool) -> Iterator[Row]:  #
 
 
 def _merge(kinds: dict[str, set[type]], row: Row) -> None:
-    """Extend the list of known columns, and the types of their values, by those of a row.
+    """Add the columns of a row, and the types of its values, to those seen so far.
 
     A new column is inserted after the column that precedes it in the row.
 

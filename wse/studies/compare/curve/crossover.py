@@ -66,7 +66,7 @@ def cheaper_speeds(machines: Sequence[Machine], other_machines: Sequence[Machine
     """
 
     def is_cheaper(speed: float) -> bool:
-        """Return whether tokens cost less on the first group of machines at this speed per user."""
+        """Return whether the first group of machines is the cheaper one at this speed per user."""
         return cheapest_token(machines, speed) < cheapest_token(other_machines, speed)
 
     fastest_of_all = max(fastest_speed(machine) for machine in (*machines, *other_machines))

@@ -202,7 +202,7 @@ def draft_table(plan: DraftPlanResult, place: str = "") -> Table:
 
 
 def draft_sentence(plan: DraftPlanResult | None) -> str:
-    """Return a sentence with speed and cost with drafts, or "" if no drafts were requested."""
+    """Return a sentence about the speed and cost when drafts are used; "" without drafts."""
     if plan is None:
         return ""
     if not plan.draft_tokens:

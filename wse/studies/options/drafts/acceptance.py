@@ -59,7 +59,7 @@ class DraftAcceptance:
 
 
 def known_acceptances() -> tuple[str, ...]:
-    """Return the names of the bundled measurements of how often draft tokens are accepted.
+    """Return the names of the bundled measurements of draft acceptance.
 
     They are valid values for the ``--draft`` option of ``wse estimate``: ``typical``, and the names
     of the measured models.
