@@ -88,6 +88,12 @@ def test_command_imports_only_the_libraries_it_needs(
     assert set(loaded.split()) <= needed
 
 
+def test_reading_a_cached_estimate_does_not_import_networkx() -> None:
+    code = "import sys, wse.studies.estimate.cached; print('networkx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, check=True, text=True)
+    assert done.stdout == "False\n"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
 def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
     process = start(tmp_path, "run", *PLACED, "--new-tokens", "900")

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from wse.backends.fabric.activity import Counts, phase_counts
 from wse.hardware.number import Grade
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import PriceEnds
@@ -145,6 +144,8 @@ def _activity(
     the sender and one at the receiver. Operations for prompts are not counted, but the PE
     time includes the time of prompts.
     """
+    from wse.backends.fabric.activity import Counts, phase_counts  # slow to load, and not needed to read a result
+
     program, wafer, phase = fabric.program, fabric.wafer, fabric.program.decode
     tokens = sum(group.tokens for group in token_classes) * program.batch
     all_slots = [group.slots for group in token_classes]

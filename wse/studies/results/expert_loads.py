@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from wse.backends.fabric.model import Fabric
 from wse.program.expert_pairs import assumed_pairs, pairs_of_columns
 from wse.program.program import Program
 from wse.program.routing import EVEN
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, short_number
-from wse.studies.options.basis import PreparedPlacement
 from wse.studies.results.phases import mean_token_cycles
+
+if TYPE_CHECKING:
+    from wse.studies.options.basis import PreparedPlacement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,8 @@ def _loads(prepared_placement: PreparedPlacement, program: Program) -> ExpertLoa
         prepared_placement: The request.
         program: The variant: a Program with its routing and placement of experts.
     """
+    from wse.backends.fabric.model import Fabric  # slow to load, and not needed to read a result
+
     p, tokens = prepared_placement, program.decode.tokens
     fabric = Fabric(program, p.wafer, p.software, p.meshes)
     ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wse.errors import BadInput, UnknownName
-from wse.models.load import LoadedModel
-from wse.studies.run.request import RunRequest
+
+if TYPE_CHECKING:
+    from wse.models.load import LoadedModel
+    from wse.studies.run.request import RunRequest
 
 NGRAM: Final = "ngram"
 """Name of prompt lookup, which proposes the tokens that followed an earlier match in the text."""
