@@ -54,7 +54,7 @@ def test_record_is_equal_after_json() -> None:
         [[], [4], [], "a", 1],
         [[], None, [[5]], "a", 1],
         [[], None, [5], "a", 1],
-        [[], None, {}, "a", 1],
+        [[], None, {"5": 0.1}, "a", 1],
         [[], None, [], "a", None],
         [[], None, [], "a", 1, []],
     ],

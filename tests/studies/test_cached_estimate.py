@@ -1,4 +1,4 @@
-"""Tests that estimates and layout searches read from the cache on disk equal computed ones."""
+"""Tests that estimates, comparisons and layout searches read from the cache on disk equal computed ones."""
 
 import sys
 from pathlib import Path
@@ -14,6 +14,7 @@ from wse.errors import BadInput
 from wse.program.digest import digest_of
 from wse.reports.result import as_json
 from wse.reports.terminal_table import print_result
+from wse.studies.compare import study as compare_study
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.compile.stored_search import search_key, store_search, stored_search
 from wse.studies.estimate import study
@@ -115,6 +116,29 @@ def test_what_if_from_the_cache_equals_the_computed_one(
     from_cache = result()
     assert as_json(from_cache) == as_json(expected)
     assert _text(from_cache, capsys) == _text(expected, capsys)
+
+
+COMPARISONS: dict[str, dict[str, Any]] = {
+    "wafers": {"wafers": [1], "question": "one-wafer-or-many"},
+    "wafers and GPUs": {"wafers": [1], "gpu": ["h100"], "gpus": 1},
+    "ranking": {"wafers": [1], "gpu": ["h100"], "gpus": 1, "users": 4, "tpot": 1e-3, "objective": "cost"},
+}
+
+
+@pytest.mark.parametrize("name", slow_but(COMPARISONS, "ranking"))
+def test_comparison_from_the_cache_equals_the_computed_one(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = SMALL | COMPARISONS[name] | {"mapping": ["region"], "schedule": "baseline", "jobs": 1}
+    expected = wse.compare("story", **arguments)
+    monkeypatch.setattr(compare_study, "_compare", None)
+    from_cache = wse.compare("story", **arguments)
+    assert type(from_cache) is type(expected)
+    assert as_json(from_cache) == as_json(expected)
+    compare_study.print_machines(from_cache, sys.stdout, detail=True)
+    text = capsys.readouterr().out
+    compare_study.print_machines(expected, sys.stdout, detail=True)
+    assert text == capsys.readouterr().out
 
 
 @pytest.mark.slow

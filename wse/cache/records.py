@@ -30,12 +30,14 @@ def to_plain(value: Any) -> Any:
     """Convert an object to plain values (lists, strings, numbers) that JSON can represent.
 
     A dataclass becomes the list of its fields, without fields with ``compare=False``. A named tuple
-    becomes a list, and a mapping a list of pairs. `from_plain` reverses the conversion.
+    becomes a list. A mapping becomes a dict if all keys are strings, and otherwise a list of pairs.
+    `from_plain` reverses the conversion.
     """
     if is_dataclass(value):
         return [to_plain(getattr(value, field.name)) for field in fields(value) if field.compare]
     if isinstance(value, Mapping):
-        return [[to_plain(key), to_plain(item)] for key, item in value.items()]
+        pairs = [[to_plain(key), to_plain(item)] for key, item in value.items()]
+        return dict(pairs) if all(type(key) is str for key in value) else pairs
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]
     if isinstance(value, np.generic):
@@ -49,13 +51,15 @@ def from_plain(hint: Any, value: Any) -> Any:
 
     Args:
         hint: Type of the object, as in a type annotation: a class, ``X | None``, ``tuple[X, ...]``,
-            ``Mapping[X, Y]`` or ``Literal``.
+            ``Mapping[X, Y]``, ``Literal``, or ``Any`` for the plain values themselves.
         value: Plain values, which are not trusted.
 
     Raises:
         BadRecordError: The values do not agree with the type.
     """
     origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
     if origin is Annotated:
         return from_plain(arguments[0], value)
     if origin in (Union, UnionType):
@@ -68,6 +72,8 @@ def from_plain(hint: Any, value: Any) -> Any:
         if type(value) is hint or (hint is float and type(value) is int):
             return value
         raise _mismatch(hint, value)
+    if isinstance(value, dict) and origin is not None and issubclass(origin, Mapping):
+        value = list(map(list, value.items()))
     if not isinstance(value, list):
         raise _mismatch(hint, value)
     if origin is tuple:

@@ -130,12 +130,17 @@ def test_rows_that_are_equal_are_both_on_the_front() -> None:
     goal = Goal(objective=COST)
     rows = [made_row(kind, 0.01, goal) for kind in (WAFER, GPU)]
     slower, costlier = made_row(GPU, 0.02, goal, usd_per_hour=0.5), made_row(GPU, 0.01, goal, usd_per_hour=1.1)
-    assert [row.pareto for row in with_pareto([*rows, slower, costlier])] == [True, True, False, False]
+    assert [row.pareto for row in with_pareto({row: {} for row in (*rows, slower, costlier)})] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     fast, cheap = (
         replace(rows[0], tokens_per_s_per_user=speed, usd_per_million_tokens=usd)
         for speed, usd in ((918.4, 20.0), (918.1, 10.0))
     )  # the speeds are equal after rounding for printing
-    assert [row.pareto for row in with_pareto([fast, cheap])] == [False, True]
+    assert [row.pareto for row in with_pareto({row: {} for row in (fast, cheap)})] == [False, True]
 
 
 def test_lengths_that_fit_nowhere_are_named_with_the_reason() -> None:
@@ -199,10 +204,12 @@ def test_cheaper_kind_is_the_one_with_lower_cost_and_its_share_that_of_the_sampl
     assert cheaper.ratio == pytest.approx(2)
     assert cheaper.break_even_usd_per_wafer_hour == pytest.approx(2 * 2)  # twice the wafer's price of 2 USD per hour
     assert cheaper.within_limits == {WAFER: 0.75, GPU: 0.5}
-    assert cheaper_kinds([wafer, replace(gpu, keeps=False)], samples, [(8, 100)]) == ()
+    failing_gpu = replace(gpu, keeps=False)
+    assert cheaper_kinds([wafer, failing_gpu], samples, [(8, 100)]) == ()
     assert cheaper_kinds([wafer, gpu], samples | {gpu: {}}, [(8, 100)]) == ()
     unlimited_rows = [replace(row, within_limits=None) for row in (wafer, gpu)]
-    (without_limits,) = cheaper_kinds(unlimited_rows, samples, [(8, 100)])
+    unlimited_samples = dict(zip(unlimited_rows, samples.values(), strict=True))
+    (without_limits,) = cheaper_kinds(unlimited_rows, unlimited_samples, [(8, 100)])
     assert without_limits.within_limits is None
 
 

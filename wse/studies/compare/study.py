@@ -1,22 +1,22 @@
-"""Comparisons of machines and layouts for one model: the study behind all of them, and output."""
+"""Comparisons of machines and layouts for one model: the study behind all of them, and output.
+
+A comparison that was made before comes from the cache on disk.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TextIO
 
+from wse.cache.records import cached
 from wse.reports.progress import OnProgress
 from wse.reports.terminal_table import print_result
-from wse.studies.compare.checks import check_question
 from wse.studies.compare.curve.result import CurveResult
-from wse.studies.compare.curve.study import curve
-from wse.studies.compare.grid.questions import answer
-from wse.studies.compare.grid.study import compare
 from wse.studies.compare.plan.result import PlanResult
-from wse.studies.compare.plan.study import plan_machines
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.summary import print_comparison, print_curve
+from wse.studies.estimate.cached import request_key
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 
 
@@ -36,6 +36,8 @@ def compare_machines(
     2. Otherwise, if GPUs are requested, wafers are compared with GPUs.
     3. Otherwise, wafer counts, mappings and inter-wafer links are compared.
 
+    The result may come from the cache on disk.
+
     Args:
         request: The model and the machines.
         question: A question about wafers that the third type of comparison answers, or None.
@@ -48,6 +50,22 @@ def compare_machines(
         BadInput: A name or file in the request cannot be used, or options contradict each other.
         DoesNotFit: The model fits on none of the machines.
     """
+    kind = PlanResult if request.is_ranked else CompareResult if request.gpu is None else CurveResult
+    key = request_key("compare", (request, question))
+    return cached(key, kind, lambda: _compare(request, question, on_progress, jobs, engine))
+
+
+def _compare(
+    request: CompareRequest, question: str | None, on_progress: OnProgress, jobs: int | None, engine: EngineChoice
+) -> CompareResult | CurveResult | PlanResult:
+    """Compare machines and layouts. Arguments and errors are those of `compare_machines`."""
+    # These modules take longer to import than a result takes to read.
+    from wse.studies.compare.checks import check_question
+    from wse.studies.compare.curve.study import curve
+    from wse.studies.compare.grid.questions import answer
+    from wse.studies.compare.grid.study import compare
+    from wse.studies.compare.plan.study import plan_machines
+
     base = replace(request.base, workload=request.base.workload.with_named_lengths())
     request = replace(request, base=base)
     check_question(question, request)

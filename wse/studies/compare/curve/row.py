@@ -54,7 +54,7 @@ class CurveRow(Result):
     ] = False
     ranges: Annotated[
         Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row; keys are their names")
-    ] = field(default=None, compare=False)
+    ] = field(default=None, hash=False)
 
     @property
     def tiers(self) -> tuple[str, ...]:

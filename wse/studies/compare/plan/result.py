@@ -48,13 +48,13 @@ class PlannedRow(OperatingPointResult):
     excess: Annotated[float, Doc("largest ratio of a latency to its limit; 0 without limits")]
     pareto: Annotated[
         bool, Doc("whether no other row of these lengths is faster or cheaper without being worse in the other")
-    ] = field(default=False, compare=False)
+    ] = False
     ranges: Annotated[
         Mapping[str, RangeResult] | None, Doc("90 % intervals of figures of this row; keys are their names")
-    ] = field(default=None, compare=False)
+    ] = field(default=None, hash=False)
     within_limits: Annotated[
         float | None, Doc("fraction of the samples whose latencies are within the limits; absent without limits")
-    ] = field(default=None, compare=False)
+    ] = None
 
     @property
     def machine(self) -> str:

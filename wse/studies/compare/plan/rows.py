@@ -26,9 +26,12 @@ from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.results.operating_points import point_result
 
 
-def with_pareto(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
-    """Return the rows, with ``pareto`` set for rows that no other row beats in speed and cost."""
-    return [replace(row, pareto=not any(_surpasses(other_row, row) for other_row in rows)) for row in rows]
+def with_pareto(samples: RowSamples) -> RowSamples:
+    """Return the samples of rows, with ``pareto`` set for rows that no other row beats in speed and cost."""
+    return {
+        replace(row, pareto=not any(_surpasses(other_row, row) for other_row in samples)): figures
+        for row, figures in samples.items()
+    }
 
 
 def _surpasses(row: PlannedRow, other_row: PlannedRow) -> bool:

@@ -105,8 +105,9 @@ def plan_machines(
             first, wafer_samples, wafer_reasons, wafers = _wafer_rows(request_of_lengths, report_progress, pool)
             tried_wafers |= wafers
             gpu_samples, prices, gpu_reasons = rows_of_gpus(request_of_lengths)
-            samples |= wafer_samples | gpu_samples
-            rows += with_pareto([*wafer_samples, *gpu_samples])
+            samples_of_lengths = with_pareto(wafer_samples | gpu_samples)
+            samples |= samples_of_lengths
+            rows += samples_of_lengths
             economics |= assumptions_of(first.economics) | prices
             tried_lengths.append((first.prompt_len, first.new_tokens))
             prefix = f"{first.prompt_len}/{first.new_tokens}: " if len(lengths) > 1 else ""
