@@ -6,6 +6,8 @@ import wse
 from tests.comparison.scenario.scenarios import FIGURE, GPU, LENGTHS, WAFER, scenario
 from tests.hardware.helpers import refusal
 from wse.errors import DoesNotFit
+from wse.reports.result import as_json
+from wse.studies.scenario import study
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT
 from wse.studies.scenario.result import CombinationResult
 from wse.studies.scenario.study import answer
@@ -135,3 +137,12 @@ def test_layout_with_drafts_has_room_for_all_users() -> None:
     draft = {"name": "d", "draft": "0.8,0.7", "draft_model": "story-draft", "draft_place": "host"}
     result = answer(scenario(machines=[machine], drafts=[draft], users=[25], prompt_len=100, new_tokens=56), jobs=1)
     assert result.combinations[0].ruled_out_by is None
+
+
+def test_scenario_from_the_cache_equals_the_computed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = scenario(machines=[WAFER, GPU], drafts=DRAFTS, published=[FIGURE], title="tokens/s of a cached scenario")
+    expected = answer(values, jobs=1)
+    monkeypatch.setattr(study, "_answer", None)
+    assert as_json(answer(values, jobs=1)) == as_json(expected)
+    with pytest.raises(TypeError):
+        answer(values | {"title": "another title"}, jobs=1)

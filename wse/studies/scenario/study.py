@@ -7,15 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from wse.cache.content_key import content_key
+from wse.cache.records import cached
 from wse.errors import DoesNotFit
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import count, plural
+from wse.studies.estimate.cached import request_key
 from wse.studies.options.engine import THIS_MACHINE
 from wse.studies.options.option import replace_options
 from wse.studies.scenario.figures import FIGURES, nearest_of, published_text
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT, Agreement
 from wse.studies.scenario.predictions import Answers, Combination, answers_of
-from wse.studies.scenario.request import Setting, read_scenario
+from wse.studies.scenario.request import Scenario, Setting, read_scenario
 from wse.studies.scenario.result import AgainstResult, CombinationResult, PublishedResult, ScenarioResult
 from wse.studies.workers.engine_pool import each_output, engine_pool
 
@@ -152,6 +155,8 @@ def answer(
     2. Compute the groups in parallel.
     3. Compare all combinations of settings with the published figures.
 
+    The result may come from the cache on disk.
+
     Args:
         source: Name of a bundled scenario, a TOML file, or a mapping with the content of such a
             file.
@@ -165,8 +170,22 @@ def answer(
         DoesNotFit: No combination of settings can run.
         WseBug: A combination triggered a bug in wse.
     """
-    # 1. Group the settings.
     scenario = read_scenario(source)
+    return cached(_cache_key(scenario), ScenarioResult, lambda: _answer(scenario, on_progress, jobs))
+
+
+def _cache_key(scenario: Scenario) -> str | None:
+    """Return the cache key for the result of a scenario; None if the result must not be cached."""
+    settings_key = request_key("settings", scenario.settings)
+    if settings_key is None:
+        return None
+    forms = [form.model_dump() for form in (scenario.tiers, *scenario.published) if form is not None]
+    return content_key("scenario", settings_key, scenario.name, scenario.title, scenario.question, forms)
+
+
+def _answer(scenario: Scenario, on_progress: OnProgress, jobs: int | None) -> ScenarioResult:
+    """Predict and compare all settings of a scenario. Arguments and errors are those of `answer`."""
+    # 1. Group the settings.
     placements: dict[str, list[Setting]] = {}
     for setting in scenario.settings:
         placements.setdefault(f"{setting.machine} {setting.placement}", []).append(setting)
