@@ -96,7 +96,7 @@ def test_reading_a_cached_estimate_does_not_import_networkx() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
 def test_ctrl_c_is_quiet_and_leaves_a_readable_trace(tmp_path: Path) -> None:
-    process = start(tmp_path, "run", *PLACED, "--new-tokens", "900")
+    process = start(tmp_path, "run", *PLACED, "--new-tokens", "900", "--weights", "random:0")  # ends late
     process.stdout.read(100)  # enough output that the run is generating tokens
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

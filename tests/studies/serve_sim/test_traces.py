@@ -96,7 +96,7 @@ def test_rows_of_other_formats(
         (HEAD + "soon,1,1\n", ["line 2", "arrival_s 'soon'"]),
         (HEAD + "2,1,1\n1,1,1\n", ["line 3", "arrival after 1 s is before 2 s", "sort lines"]),
         (HEAD + "0,0,1\n", ["line 2", "prompt_tokens '0'", "at least 1"]),
-        (HEAD + "0,1,0\n", ["line 2", "new_tokens '0'", "at least 1"]),
+        (HEAD + "0,1,-1\n", ["line 2", "new_tokens '-1'", "at least 0"]),
         (HEAD + "0,1.5,1\n", ["line 2", "prompt_tokens '1.5'"]),
         (HEAD + f"0,1,{'9' * 5000}\n", ["line 2", "new_tokens", "whole number"]),
         (HEAD.replace("\n", ",tier\n") + "0,1,1,slow\n", ["line 2", "unknown tier 'slow'", "fast, normal"]),

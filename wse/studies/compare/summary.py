@@ -25,7 +25,7 @@ KEY: Final = {
     "mapping": "auto tries all, on whole wafers and on parts of them; "
     "for throughput: layout with the highest throughput, not the lowest latency",
     "tok/s/user": "decode speed with one request in flight, without prefill (1 / TPOT)",
-    "users": "the fewest with the highest throughput; fit: fewer, because no more KV caches fit",
+    "users": "the fewest with the highest throughput; fit: fewer, because no more KV caches fit in this layout",
     "tok/s": "output tokens of all these users, including the time for prefill",
     "USD/Mtok": "with all these users, including prefill",
     "TTFT": "with one request in flight",

@@ -83,8 +83,9 @@ def _layout_sentence(result: EstimateResult) -> str:
     stages += f" ({used_pes} of {result.wafer.rows}x{result.wafer.cols} PEs per wafer)" if used_pes else ""
     if result.search is None:
         return f"{stages}."
-    objective, serving = str(result.inputs["objective"]), result.serving
+    objective, serving, batch = str(result.inputs["objective"]), result.serving, int(result.inputs["batch"])
     users = "" if serving is None or serving.users == serving.replicas else f" for {plural(serving.users, 'user')}"
+    users += f", {batch:,} per pass" if users and batch > 1 else ""
     sentence = f"{stages}, chosen for {PURPOSES[objective]}{users} (--objective {objective})."
     if users and result.inputs.get("draft_model") is not None:
         return f"{sentence} Only layouts with room for all users were considered, because --draft-model requires it."

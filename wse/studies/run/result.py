@@ -198,7 +198,10 @@ def _prefill_text(result: RunResult) -> str:
         transfer_time = seconds(prefill.ttft_s - prefill.s)
         texts.append(f"TTFT adds {transfer_time} for the transfer of the first token to the host")
     else:
-        texts.append("TTFT also includes the transfer of the first token to the host")
+        texts.append(
+            "TTFT also includes the transfer of the first token to the host; chunks of a prompt that overlap count "
+            "once in TTFT, but each in the prefill cycles"
+        )
     return "; ".join(filter(None, texts))
 
 

@@ -27,17 +27,17 @@ _SUBJECT: Final = (
     Column(key="model", title="model", formatter=printable),
     Column(key="dtype", title="as"),
     Column(key="machine_text", title="machine", formatter=printable, wraps=True),
-    number("chips", "chips", priority=2),
+    number("chips", "chips", priority=1),
 )
 _WORDS: Final = {CONSISTENT: "yes", NEAR: "nearly", RULED_OUT: "no"}
 _AGREEMENT: Final = Column(key="agreement", title="agrees", formatter=_WORDS.__getitem__)
 _DRAFTS: Final = (
-    Column(key="drafts_text", title="drafts", formatter=printable, wraps=True),
+    Column(key="drafts_text", title="drafts", formatter=printable, wraps=True, min_width=10),
     number("prediction.speculation.draft_tokens", "length", str, priority=4),
     number("prediction.speculation.gain", "gain", "{:.2f} x".format, priority=3),
 )
 _PREDICTIONS: Final = (
-    number("prediction.users", "users", priority=1),
+    number("prediction.users", "users", priority=2),
     number("prediction.tokens_per_s_per_user", "a user", three_figures),
     number("prediction.ttft_s", "remote TTFT", seconds, priority=3),
     number("prediction.usd_per_million_tokens", "USD/Mtok", three_figures, priority=1),
@@ -46,8 +46,8 @@ _PREDICTIONS: Final = (
 )
 _TIERS: Final = (
     number("tiers.ordinary_users", "users"),
-    number("tiers.ordinary_tokens_per_s_per_user", "tok/s", three_figures, priority=1),
-    number("tiers.fast_users", "fast users"),
+    number("tiers.ordinary_tokens_per_s_per_user", "tok/s", three_figures),
+    number("tiers.fast_users", "fast users", priority=1),
     number("tiers.fast_tokens_per_s_per_user", "fast tok/s", three_figures, priority=1),
     number("tiers.speed_up", "speed", "{:.2f} x".format),
     number("tiers.cost_ratio", "cost", "{:.1f} x".format),
@@ -104,9 +104,10 @@ def _published_table(result: ScenarioResult) -> Table:
     columns = (
         Column(key="figure", title="figure", wraps=True, min_width=16),
         Column(key="published", title="published", wraps=True, min_width=14),
+        Column(key="decides", title="decides", formatter=lambda decides: "yes" if decides else ""),
         number("predicted", "predicted", str),
         number("error_pct", "error", "{:+.0f} %".format),
-        Column(key="nearest", title="by", wraps=True, min_width=24),
+        Column(key="nearest", title="by", wraps=True, min_width=24, priority=1),
         number("agree", "agree", str),
     )
     rows = []

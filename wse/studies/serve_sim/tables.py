@@ -254,8 +254,8 @@ def _arrivals_text(requests: RequestsResult) -> str:
 
 def _left_out_text(requests: RequestsResult) -> str:
     """Describe how many requests of a trace are not served, and why."""
-    reasons = ((requests.too_long, "exceed the context"), (requests.without_answer, "have no answer"))
-    return " and ".join(f"{plural(number, 'request')} that {reason}" for number, reason in reasons if number)
+    reasons = ((requests.too_long, "longer than the context"), (requests.without_answer, "without an answer"))
+    return " and ".join(f"{plural(number, 'request')} {reason}" for number, reason in reasons if number)
 
 
 def _drafts_text(drafts: DraftsResult, place: str) -> str:

@@ -232,7 +232,7 @@ class PlanResult(Result):
             ),
             number("usd_per_hour", "USD/h", three_figures, priority=2),
             number("joules_per_token", "J/token", three_figures, priority=4),
-            Column(key="pareto", formatter=lambda front: "◆" if front else ""),
+            Column(key="pareto", title="◆", formatter=lambda front: "◆" if front else ""),
         )
 
     def _footer(self) -> list[tuple[str, str]]:

@@ -45,7 +45,7 @@ def _requests(lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
             line=line,
             arrival_s=seconds_of(line, "arrival_s", values["arrival_s"]),
             prompt_tokens=prompt_tokens,
-            new_tokens=token_count(line, "new_tokens", values["new_tokens"]),
+            new_tokens=token_count(line, "new_tokens", values["new_tokens"], minimum=0),
             tier=TIERS[tier],
             prefix=(prefix,) if prefix else (),
             block_tokens=prefix_tokens,
