@@ -112,9 +112,19 @@ def crossover_of(intervals: Sequence[Interval], fastest_gpu_speed: float) -> Cro
 
 
 def fastest_of_kinds(machines: Iterable[Machine]) -> list[Machine]:
-    """Return the wafers and the GPUs that are fastest for one user, the faster of the two first."""
+    """Return the wafers and the GPUs that are fastest for one user, the faster of the two first.
+
+    Of machines of one kind that are equally fast (`EQUAL`), the first one is returned. Layouts that
+    were chosen for one user come before those for several.
+    """
     groups = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
-    return sorted((max(group, key=fastest_speed) for group in groups), key=fastest_speed, reverse=True)
+    return sorted(map(_first_fastest, groups), key=fastest_speed, reverse=True)
+
+
+def _first_fastest(machines: Sequence[Machine]) -> Machine:
+    """Return the first machine whose speed for one user is (nearly) the highest."""
+    highest_speed = max(map(fastest_speed, machines))
+    return next(machine for machine in machines if fastest_speed(machine) * (1 + EQUAL) >= highest_speed)
 
 
 def cheapest_of_kinds(machines: Iterable[Machine]) -> list[Machine]:
