@@ -22,11 +22,12 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.exploring.exploration import MAX_PLACED
 from wse.compiler.search.fallback_layouts import with_cut_blocks
 from wse.compiler.search.feasibility import fits
+from wse.compiler.search.finalists import Finalists
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import remedies
 from wse.compiler.search.search import search
 from wse.compiler.search.smallest_mesh import smallest_square
-from wse.compiler.search.trial import Trial
+from wse.compiler.search.trial import TRIAL_ERROR, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.compiler.search.trials import try_layout
 from wse.errors import BadMesh, DoesNotFit
@@ -286,3 +287,16 @@ def test_no_unused_rewrite_makes_the_chosen_layout_faster(test_data: Path) -> No
         choice = found.choice.with_rewrite(name, setting)
         program = compile_choice(p.spec, p.wafer, p.software, found.options, choice)
         assert request_cycles(p, program) >= fewest_cycles
+
+
+def test_all_layouts_near_the_fastest_are_compiled_with_their_own_rewrites(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed_layouts = []
+    monkeypatch.setattr(
+        Finalists, "with_own_rewrites", lambda _, finalist, cost: changed_layouts.append(finalist.trial) or finalist
+    )
+    p = prepare_estimate(make_request(EstimateRequest, model="story", mesh="32x32", prompt_len=16, new_tokens=64))
+    found = search(p.spec, p.wafer, p.software, p.options, partial(request_cycles, p), timing_of_request(p))
+    fewest_cycles = min(cycles for _, cycles in found.compiled_trials)
+    near = [trial for trial, cycles in found.compiled_trials if cycles <= (1 + TRIAL_ERROR) * fewest_cycles]
+    assert len(near) > 1
+    assert {trial.key for trial in near} == {trial.key for trial in changed_layouts}

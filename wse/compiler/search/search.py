@@ -130,8 +130,8 @@ def search(
        with its fastest prefill products, the best chunks that fit, and attention columns and
        all-reduce trees fitted to these (`Finalists`). With ``timing``, the rewrites are those that
        save cycles on the first of these layouts, separately for decode and for verification passes.
-    3. Choose the Program with the lowest cost. If its layout is not the first one, try the rewrites
-       that save cycles on it.
+    3. Try, on each layout that is nearly as cheap as the cheapest, the rewrites that save cycles on
+       it. Choose the Program with the lowest cost.
 
     Args:
         spec: Model to compile.
@@ -209,11 +209,14 @@ def _compile_whole_layers(
 def _cheapest_first(finalist_search: Finalists, cost: Cost | None) -> list[tuple[Finalist, float | None]]:
     """Return the fully compiled layouts with their costs, the cheapest first.
 
-    The cheapest layout is compiled again in variants, which replace it if they are cheaper:
+    The layouts are compiled with the rewrites that save cycles on the first one. A layout whose cost
+    exceeds the lowest by at most `TRIAL_ERROR` is compiled again with the rewrites that save cycles
+    on itself. The cheapest of all is then compiled in further variants:
 
-    - with the rewrites that save cycles on it, if it is not the layout whose rewrites are used
     - with each rewrite that is not used
     - with attention on all columns, if restricting attention to some columns saves little
+
+    A variant replaces its layout if it is cheaper.
 
     Args:
         finalist_search: The fully compiled layouts.
@@ -228,11 +231,15 @@ def _cheapest_first(finalist_search: Finalists, cost: Cost | None) -> list[tuple
     if cost is None:
         return ranked_finalists
     if len(finalists) > 1:
+        limit = (1 + TRIAL_ERROR) * min(cost(finalist.program) for finalist in finalists)
+        finalists = [
+            finalist_search.with_own_rewrites(finalist, cost) if cost(finalist.program) <= limit else finalist
+            for finalist in finalists
+        ]
         costs = [cost(finalist.program) for finalist in finalists]
         ranked_finalists = [(finalists[i], costs[i]) for i in sorted(range(len(costs)), key=costs.__getitem__)]
     cheapest = ranked_finalists[0][0]
-    best = finalist_search.with_own_rewrites(cheapest, cost)
-    best = finalist_search.with_more_rewrites(best, cost)
+    best = finalist_search.with_more_rewrites(cheapest, cost)
     if best.attention_cols and best.saved_by_attention < MARGIN:
         best = finalist_search.with_cheaper_attention(best, cost)
     if best is not cheapest:
