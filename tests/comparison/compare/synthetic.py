@@ -16,9 +16,13 @@ import numpy as np
 from wse.arrays import F64
 from wse.hardware.number import SourcedNumber
 from wse.serving.economics import Economics
+from wse.serving.goal import Goal
 from wse.serving.operating_point import RequestShape
+from wse.serving.plan import plan
 from wse.serving.steady_state import SteadyState
 from wse.studies.compare.machine import GPU, WAFER, Kind, Machine
+from wse.studies.compare.plan.result import PlannedRow
+from wse.studies.compare.plan.rows import planned_row
 
 TOKENS = 100
 POWER_W = 1_000.0
@@ -122,3 +126,11 @@ def _machine(
 def usd(base_s: float, per_user_s: float, users: float, usd_per_hour: float = 1.0) -> float:
     """Return USD per million tokens at a number of users, by the formula in the docstring of this module."""
     return usd_per_hour / 3600 * 1e6 * (base_s + users * per_user_s) / users
+
+
+def made_row(kind: Kind, base_s: float, goal: Goal, **settings: float | tuple[float, float] | None) -> PlannedRow:
+    """Return the row of a synthetic machine whose operating points are known in closed form."""
+    machine = deployment(base_s, kind=kind, **settings)  # type: ignore[arg-type]
+    found = plan(machine, goal)
+    assert found is not None
+    return planned_row(machine, found, kind=kind, name=kind, software="s", dtype="fp8")

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 import wse
-from tests.comparison.compare.synthetic import deployment
+from tests.comparison.compare.synthetic import made_row
 from wse.errors import DoesNotFit
 from wse.reports.terminal import three_figures
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
-from wse.serving.plan import plan
-from wse.studies.compare.machine import GPU, WAFER, Kind
+from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.certainty import cheaper_kinds, share_within_limits
-from wse.studies.compare.plan.result import CheaperResult, PlannedRow, PlanResult
-from wse.studies.compare.plan.rows import planned_row, with_pareto
+from wse.studies.compare.plan.result import CheaperResult, PlanResult
+from wse.studies.compare.plan.rows import with_pareto
 from wse.studies.compare.plan.study import next_counts
 from wse.studies.compare.plan.verdict import plan_verdict
 from wse.studies.compare.result import cache_footer
@@ -42,14 +41,6 @@ def ranking_of(**options: object) -> PlanResult:
 def ranked_for_400_users() -> PlanResult:
     """Return the ranking of machines for 400 users, without latency limits."""
     return ranking_of(users=400)
-
-
-def made_row(kind: Kind, base_s: float, goal: Goal, **settings: float | tuple[float, float] | None) -> PlannedRow:
-    """Return the row of a synthetic machine whose operating points are known in closed form."""
-    machine = deployment(base_s, kind=kind, **settings)  # type: ignore[arg-type]
-    found = plan(machine, goal)
-    assert found is not None
-    return planned_row(machine, found, kind=kind, name=kind, software="s", dtype="fp8")
 
 
 MULTIPLES = (4, 8, 16, 32)

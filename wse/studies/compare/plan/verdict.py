@@ -165,7 +165,7 @@ def _figures(row: PlannedRow, goal: Goal) -> str:
         return f"{count(row.tokens_per_s)} tokens/s of all users and {cost}"
     if goal.objective == LATENCY:
         return f"{seconds(request_latency_s(row))} per request and {cost}"
-    return f"{cost} and {count(row.tokens_per_s_per_user or 0.0)} tokens/s per user"
+    return f"{cost} and {three_figures(row.tokens_per_s_per_user or 0.0)} tokens/s per user"
 
 
 def _lowest_price(row: PlannedRow) -> str:
@@ -241,7 +241,8 @@ def _text(row: PlannedRow) -> str:
     ranges, speed = row.ranges or {}, ""
     if row.tokens_per_s_per_user is not None:
         interval = ranges.get("tokens_per_s_per_user")
-        speed = f"{with_interval(count(row.tokens_per_s_per_user), ' tokens/s per user', interval, count)}, "
+        text = three_figures(row.tokens_per_s_per_user)
+        speed = f"{with_interval(text, ' tokens/s per user', interval, three_figures)}, "
     if row.saturated:
         requests = plural(row.users, "user") if row.in_flight is None else f"{count(row.in_flight)} requests in flight"
         speed += f"{count(row.decoding_users)} of {requests} decoding on average (the others wait "
