@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import pytest
 from few_samples import few_samples
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiers import AT_REQUEST, slow_but
 
 import wse
@@ -247,3 +249,15 @@ def test_reserved_context_hardly_changes_speed_and_room() -> None:
     assert reserved.tpot_s == pytest.approx(plain.tpot_s, rel=0.03)
     assert reserved.tokens_per_s == pytest.approx(plain.tokens_per_s, rel=0.03)
     assert reserved.max_users == pytest.approx(plain.max_users, rel=0.2)
+
+
+@pytest.mark.slow
+@settings(max_examples=4, deadline=None)
+@given(prompt_len=st.integers(8, 200), more=st.integers(1, 200), wafers=st.integers(1, 2))
+def test_users_that_fit_do_not_rise_with_lengths_or_fall_with_wafers(prompt_len: int, more: int, wafers: int) -> None:
+    def room(prompt_len: int, wafers: int) -> int:
+        options = ONE_REGION | {"wafers": wafers, "prompt_len": prompt_len, "new_tokens": 16, "most_users": True}
+        with few_samples():
+            return wse.estimate("story", **options).serving.max_users_of_any_layout
+
+    assert room(prompt_len + more, wafers) <= room(prompt_len, wafers) <= room(prompt_len, wafers + 1)
