@@ -20,14 +20,15 @@ from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.grid.combination import CombinationRows
 from wse.studies.compare.grid.rows import assumptions_of, distinct_rows
 from wse.studies.compare.grid.study import Grid, grid_inputs, grid_of, wafer_size
-from wse.studies.compare.machine import GPU, Machine, does_not_fit, gpu_machine, prepared_gpus
+from wse.studies.compare.machine import Machine, does_not_fit, gpu_machine, prepared_gpus
+from wse.studies.compare.published import published_of_rows
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.estimate.ranges.sampled_figures import intervals_of
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
 from wse.studies.results.operating_points import user_counts
-from wse.studies.results.published import EstimatedSpeed, PublishedSpeed, public_points, published_speeds
+from wse.studies.results.published import public_points
 from wse.studies.workers.engine_pool import engine_pool
 
 
@@ -145,39 +146,11 @@ def curve(
         economics=economics,
         rows=rows,
         public=public_points(grid.first.spec),
-        published=_published(grid, rows),
+        published=published_of_rows(grid.first.spec, rows),
         impossible={**impossible_wafers, **impossible_gpus} or None,
         certainty=certainty,
         verdict=curve_verdict(samples, certainty),
     )
-
-
-def _published(grid: Grid, rows: Sequence[CurveRow]) -> tuple[PublishedSpeed, ...] | None:
-    """Return published speeds of the model on the wafer and on the GPUs, for comparison.
-
-    Each published speed is compared with the fastest row on its wafer, or on its number of GPUs (if
-    not stated, the fewest that were compared). The fastest row has the fewest users, because adding
-    users never makes any user faster. Returns None if there are no published speeds.
-    """
-    fastest_rows: dict[tuple[str, int | None], CurveRow] = {}
-    for row in sorted(rows, key=lambda row: (row.users, -row.tokens_per_s_per_user)):
-        fastest_rows.setdefault((row.name, row.chips if row.kind == GPU else None), row)
-    estimated = (
-        EstimatedSpeed(
-            machine=row.name,
-            chips=row.chips,
-            same_chips_only=row.kind == GPU,
-            users=row.users,
-            dtype=row.dtype,
-            tokens_per_s_per_user=row.tokens_per_s_per_user,
-        )
-        for row in sorted(fastest_rows.values(), key=lambda row: row.chips)
-    )
-    speeds = [speed for machine in estimated for speed in published_speeds(grid.first.spec, machine) or ()]
-    distinct_speeds: dict[tuple[str, float, str | None], PublishedSpeed] = {}
-    for speed in speeds:
-        distinct_speeds.setdefault((speed.source, speed.tokens_per_s_per_user, speed.drafts), speed)
-    return tuple(distinct_speeds.values()) or None
 
 
 def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:

@@ -19,6 +19,7 @@ from wse.studies.compare.machine import GPU
 from wse.studies.compare.result import AssumptionResult, cache_footer, price_footer
 from wse.studies.compare.tables import IMPOSSIBLE
 from wse.studies.results.operating_points import IN_FLIGHT, OperatingPointResult, definitions
+from wse.studies.results.published import PublishedSpeed, published_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +144,10 @@ class PlanResult(Result):
     keeping: Annotated[int, Doc("number of machines that meet the limits")]
     rows: Annotated[tuple[PlannedRow, ...], Doc("the requested machines, best first")]
     impossible: Annotated[Mapping[str, str] | None, Doc("machines that are impossible, with the reasons")] = None
+    published: Annotated[
+        tuple[PublishedSpeed, ...] | None,
+        Doc("published speeds of the model on these machines, and the ratio of the machine's fastest row to each"),
+    ] = None
     cheaper: Annotated[
         tuple[CheaperResult, ...] | None, Doc("whether wafers or GPUs are cheaper, for each pair of lengths")
     ] = None
@@ -168,7 +173,7 @@ class PlanResult(Result):
         return len({row.dtype for row in self.rows}) == 1
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
-        """Return tables of the verdict, the ranked machines and, if any, the impossible machines.
+        """Return tables of the verdict, the ranked machines, published speeds and impossible machines.
 
         Args:
             detail: Whether to add a table of the users that fit, speeds, and energy per token.
@@ -178,8 +183,9 @@ class PlanResult(Result):
         title = ORDERS[self.inputs["objective"]]
         machines = Table(columns=self._columns(), rows=self.rows, title=title, footer=self._footer())
         details = (Table(columns=self._detail_columns(), rows=self.rows, title="Room, rates and energy"),)
+        published = () if self.published is None else (published_table(self.published),)
         reasons = () if self.impossible is None else (pair_table([*self.impossible.items()], IMPOSSIBLE),)
-        return verdict, machines, *(details if detail else ()), *reasons
+        return verdict, machines, *published, *(details if detail else ()), *reasons
 
     def _machine_columns(self) -> tuple[Column, ...]:
         """Return the columns that identify a row: its machine and, if necessary, its lengths.

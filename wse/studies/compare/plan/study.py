@@ -45,6 +45,7 @@ from wse.studies.compare.plan.rows import (
     with_pareto,
 )
 from wse.studies.compare.plan.verdict import plan_verdict
+from wse.studies.compare.published import published_of_rows
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.targets import read_lengths
@@ -128,6 +129,7 @@ def plan_machines(
         tried=len(rows),
         keeping=sum(row.keeps for row in rows),
         rows=tuple(shown_rows[: targets.top]),
+        published=published_of_rows(first.spec, rows),
         impossible=reasons_by_machine or None,
         cheaper=cheaper or None,
         verdict=(
