@@ -13,6 +13,7 @@ from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import WIDEST, count, hertz, plural, printable, rate_and_latency, seconds, three_figures
 from wse.serving.goal import LATENCY
+from wse.studies.results.operating_points import definitions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -131,8 +132,11 @@ class WhatIfResult(Result):
         if ineffective_changes:
             footer.append(("no effect", f"{ineffective_changes}: less than {100 * NO_EFFECT:g} % on each number"))
         footer += [(_name(row), printable(row.reason)) for row in self.changes if row.reason is not None]
-        footer += [("USD/Mtok", printable(text)) for text in self.price or ()]
-        return (Table(columns=_columns(self), rows=rows, title="What if", note=self.title, footer=footer),)
+        columns = _columns(self)
+        titles = {column.title for column in columns}
+        footer += [(name, text) for name, text in definitions() if name in titles]
+        footer += [("price", printable(text)) for text in self.price or ()]
+        return (Table(columns=columns, rows=rows, title="What if", note=self.title, footer=footer),)
 
     def plot(self) -> Figure:
         """Draw a tornado plot (bar chart) of the effect of each change on tokens/s per user."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from wse.reports.result import docs_of
@@ -113,7 +114,8 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
 
     has_ratio = any(row.tier == FAST and row.machine in plain for row in rows)
     ratios = (times(SPEED.key), times(DOLLARS.key)) if has_ratio else ()
-    columns = (TIER, MACHINE, DTYPE, USERS, SPEED, DOLLARS, *ratios, JOULES)
+    dtype = DTYPE if len({row.dtype for row in rows}) == 1 else replace(DTYPE, priority=0)
+    columns = (TIER, MACHINE, dtype, USERS, SPEED, DOLLARS, *ratios, JOULES)
     note = f"plain: the most users of {plain_speed:g} tokens/s each, up to those that saturate the machine; "
     note += f"fast: of {FAST_TIMES * plain_speed:g} tokens/s"
     note += "; speed / plain, cost / plain: relative to the plain tier of the same machine" if ratios else ""

@@ -225,7 +225,7 @@ class PlanResult(Result):
             *([IN_FLIGHT] if self.think_s is not None else []),
             number("ttft_s", "TTFT", seconds, priority=1),
             number("tpot_s", "TPOT", seconds, priority=0 if "tpot_s" in self.targets else 3),
-            number("tokens_per_s_per_user", "tok/s/user", count),
+            number("tokens_per_s_per_user", "tok/s/user", three_figures),
             number("tokens_per_s", "tok/s", count, priority=5),
             number("usd_per_million_tokens", "USD/Mtok", three_figures),
             number(
