@@ -26,10 +26,11 @@ class Record:
     sizes: Annotated[Mapping[int, float], "doc"]
     name: Literal["a", "b"]
     value: str | int | float
+    inputs: Mapping[str, Any]
     memo: list[int] = field(default_factory=list, compare=False)
 
 
-RECORD = Record((Point(1, 2), Point(3, inf)), (4, "c"), {5: 0.1}, "a", 6.0, [7])
+RECORD = Record((Point(1, 2), Point(3, inf)), (4, "c"), {5: 0.1}, "a", 6.0, {"wafers": [1, {"b": None}]}, [7])
 
 
 def test_record_is_equal_after_json() -> None:
@@ -46,17 +47,17 @@ def test_record_is_equal_after_json() -> None:
         None,
         {},
         [],
-        [[], None, [], "a"],
-        [[], None, [], "c", 1],
-        [[[1]], None, [], "a", 1],
-        [[[True, 2.0]], None, [], "a", 1],
-        [[["1", 2.0]], None, [], "a", 1],
-        [[], [4], [], "a", 1],
-        [[], None, [[5]], "a", 1],
-        [[], None, [5], "a", 1],
-        [[], None, {"5": 0.1}, "a", 1],
-        [[], None, [], "a", None],
-        [[], None, [], "a", 1, []],
+        [[], None, [], "a", {}],
+        [[], None, [], "c", 1, {}],
+        [[[1]], None, [], "a", 1, {}],
+        [[[True, 2.0]], None, [], "a", 1, {}],
+        [[["1", 2.0]], None, [], "a", 1, {}],
+        [[], [4], [], "a", 1, {}],
+        [[], None, [[5]], "a", 1, {}],
+        [[], None, [5], "a", 1, {}],
+        [[], None, {"5": 0.1}, "a", 1, {}],
+        [[], None, [], "a", None, {}],
+        [[], None, [], "a", 1, {}, []],
     ],
 )
 def test_values_of_wrong_types_are_refused(values: Any) -> None:
@@ -73,7 +74,7 @@ def test_keys_differ_by_content_and_objects_of_users_have_no_key(
     keys = [content_key(*inputs) for inputs in (("kind", 1), ("kind", 1.0), ("kind", "1"), ("other", 1), ("kind", [1]))]
     assert len({*keys}) == len(keys)
     assert content_key("kind", RECORD) == content_key(
-        "kind", Record(*[getattr(RECORD, n) for n in Record.__match_args__[:5]])
+        "kind", Record(*[getattr(RECORD, n) for n in Record.__match_args__[:6]])
     )
     assert content_key("kind", "mine.py:mine") is None
     assert content_key("kind", object()) is None

@@ -88,10 +88,20 @@ def test_command_imports_only_the_libraries_it_needs(
     assert set(loaded.split()) <= needed
 
 
-def test_reading_a_cached_estimate_does_not_import_networkx() -> None:
-    code = "import sys, wse.studies.estimate.cached; print('networkx' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, check=True, text=True)
-    assert done.stdout == "False\n"
+def test_reading_a_cached_estimate_imports_neither_the_compiler_nor_the_fabric_model(tmp_path: Path) -> None:
+    code = (
+        "import sys; from wse.cli import main; main('estimate story --mesh 8x8 --mapping region --json'.split());"
+        "print(*({'networkx', 'wse.compiler.pipeline', 'wse.backends.fabric.model'} & sys.modules.keys()),"
+        " file=sys.stderr)"
+    )
+    environment = ENVIRONMENT | {"WSE_CACHE": str(tmp_path)}
+    computed, cached = (
+        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
+        for _ in range(2)
+    )
+    assert cached.stdout == computed.stdout
+    assert len(computed.stderr.splitlines()[-1].split()) == 3
+    assert cached.stderr == "\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")

@@ -294,6 +294,8 @@ def test_all_layouts_near_the_fastest_are_compiled_with_their_own_rewrites(monke
     monkeypatch.setattr(
         Finalists, "with_own_rewrites", lambda _, finalist, cost: changed_layouts.append(finalist.trial) or finalist
     )
+    monkeypatch.setattr(Finalists, "with_more_rewrites", lambda _, finalist, cost: finalist)
+    monkeypatch.setattr(Finalists, "with_cheaper_attention", lambda _, finalist, cost: finalist)
     p = prepare_estimate(make_request(EstimateRequest, model="story", mesh="32x32", prompt_len=16, new_tokens=64))
     found = search(p.spec, p.wafer, p.software, p.options, partial(request_cycles, p), timing_of_request(p))
     fewest_cycles = min(cycles for _, cycles in found.compiled_trials)

@@ -177,6 +177,7 @@ def test_key_depends_on_files_and_user_code_has_none(
     assert len({*keys}) == len(keys)
     assert key(mapping="mine.toml") == keys[-1]
     assert key(mapping="mine.py:mine") is None
+    assert request_key("compare", EstimateRequest(), ("128/64",)) is not None  # a label is no path
     assert key(model="organisation/repository") is None
     monkeypatch.setenv(FOLDER_VARIABLE, "none")
     assert key() is None

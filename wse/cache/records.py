@@ -27,7 +27,7 @@ class BadRecordError(ValueError):
 
 
 def to_plain(value: Any) -> Any:
-    """Convert an object to plain values (lists, strings, numbers) that JSON can represent.
+    """Convert an object to plain values that JSON can represent: lists, dicts, strings and numbers.
 
     A dataclass becomes the list of its fields, without fields with ``compare=False``. A named tuple
     becomes a list. A mapping becomes a dict if all keys are strings, and otherwise a list of pairs.

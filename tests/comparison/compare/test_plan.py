@@ -18,12 +18,17 @@ from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.certainty import cheaper_kinds, share_within_limits
 from wse.studies.compare.plan.result import CheaperResult, PlanResult
 from wse.studies.compare.plan.rows import with_pareto
-from wse.studies.compare.plan.study import next_counts
+from wse.studies.compare.plan.study import next_counts, rows_of_one_user
 from wse.studies.compare.plan.verdict import plan_verdict
+from wse.studies.compare.published import published_of_rows
+from wse.studies.compare.request import WaferLink
 from wse.studies.compare.result import cache_footer
 from wse.studies.estimate.layouts import ranked_layouts
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
 from wse.studies.estimate.layouts.improved_layouts import improved_layouts
+from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.option import make_request
 
 COSTS = "usd_per_million_tokens"
 SMALL = {"mesh": "16x16", "wafers": [1, 2], "mapping": "region", "schedule": "baseline", "jobs": 1}
@@ -273,3 +278,24 @@ def test_room_is_that_of_the_chosen_layout() -> None:
     columns = {column.title: table.cells(column) for column in table.columns}
     assert [cell.value for cell in columns["room"]] == [48, 64, 48]
     assert [str(cell.text) for cell in columns["users"]] == ["64, 16 wait", "64", "48 of 64"]
+
+
+def test_published_speeds_are_compared_with_the_fastest_row_of_one_user_over_the_first_link() -> None:
+    goal = Goal(users=1, objective=COST)
+    row = replace(made_row(WAFER, 0.01, goal), name="wse3", dtype="bfloat16", chips=1, tokens_per_s_per_user=1000.0)
+    link = WaferLink(150e9, 5e-6)
+    rows = [
+        row,
+        replace(row, users=2, tokens_per_s_per_user=9000.0),
+        replace(row, in_flight=0.5, tokens_per_s_per_user=9000.0),
+        replace(row, new_tokens=row.new_tokens + 1, tokens_per_s_per_user=9000.0),
+        replace(row, link_bytes_per_s=1e9, link_latency_s=5e-6, tokens_per_s_per_user=9000.0),
+        replace(row, link_bytes_per_s=link.bytes_per_s, link_latency_s=link.latency_s, tokens_per_s_per_user=1200.0),
+        replace(row, users=2, replicas=2, tokens_per_s_per_user=1100.0),
+    ]
+    of_one_user = rows_of_one_user(rows, link)
+    assert of_one_user == [rows[0], rows[5], rows[6]]
+    spec = prepare_estimate(make_request(EstimateRequest, model="llama-3-8b", wafers=1)).spec
+    published = published_of_rows(spec, of_one_user)
+    assert {speed.tokens_per_s_per_user for speed in published} == {1837, 2200}
+    assert {speed.ratio for speed in published} == {1200 / 1837, 1200 / 2200}

@@ -44,7 +44,8 @@ class Finalists:
         """
         self._setup = setup
         self._rewrites = rewrites
-        self._useful_rewrites: UsefulRewrites | None = None  # on the first layout
+        self._useful_rewrites: UsefulRewrites | None = None  # on the first layout that is tried
+        self._rewrites_layout: Layout | None = None  # this layout
         self._fitted_names = fitted_names
         self._has_cost = has_cost
         self._trials: dict[tuple[Layout, str], Trial] = {}
@@ -106,7 +107,7 @@ class Finalists:
             finalist: The compiled layout.
             cost: Function that returns the cost of a Program, such as its cycles.
         """
-        if finalist.trial.layout == self.finalists[0].trial.layout:
+        if finalist.trial.layout == self._rewrites_layout:
             return finalist
         try:
             own_rewrites = useful_rewrites(self._setup, self._rewrites, finalist.trial)
@@ -230,6 +231,7 @@ class Finalists:
             try:
                 if self._useful_rewrites is None:
                     self._useful_rewrites = useful_rewrites(self._setup, self._rewrites, trial)
+                    self._rewrites_layout = trial.layout
                 self.finalists.append(compile_finalist(self._useful_rewrites, trial, self._fitted_names))
             except DoesNotFit as error:
                 self.failures.append(error)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from wse.compiler.choice import Choice
@@ -153,6 +154,7 @@ def search(
     """
     check_names(options)
     check_mesh(spec, wafer, options)
+    cost = None if cost is None else cache(cost)
     requested_rewrites = rewrites_of(spec, options)
     rewrites = without_fitted(requested_rewrites)
     is_timed = timing is not None
@@ -209,14 +211,14 @@ def _compile_whole_layers(
 def _cheapest_first(finalist_search: Finalists, cost: Cost | None) -> list[tuple[Finalist, float | None]]:
     """Return the fully compiled layouts with their costs, the cheapest first.
 
-    The layouts are compiled with the rewrites that save cycles on the first one. A layout whose cost
-    exceeds the lowest by at most `TRIAL_ERROR` is compiled again with the rewrites that save cycles
-    on itself. The cheapest of all is then compiled in further variants:
+    At first, all layouts use the rewrites that save cycles on the first one that was tried.
 
-    - with each rewrite that is not used
-    - with attention on all columns, if restricting attention to some columns saves little
+    1. Each layout whose cost exceeds the lowest by at most `TRIAL_ERROR` is also compiled with its
+       own rewrites, those that save cycles on it.
+    2. The cheapest layout is also compiled with each unused rewrite, and with attention on all
+       columns if restricting attention to some columns saves little.
 
-    A variant replaces its layout if it is cheaper.
+    Of each layout, the cheapest version is kept.
 
     Args:
         finalist_search: The fully compiled layouts.
@@ -227,24 +229,20 @@ def _cheapest_first(finalist_search: Finalists, cost: Cost | None) -> list[tuple
         (layout, cost) pairs. The cost is None if there is a single layout.
     """
     finalists = finalist_search.finalists
-    ranked_finalists: list[tuple[Finalist, float | None]] = [(finalists[0], None)]
     if cost is None:
-        return ranked_finalists
-    if len(finalists) > 1:
-        limit = (1 + TRIAL_ERROR) * min(cost(finalist.program) for finalist in finalists)
-        finalists = [
-            finalist_search.with_own_rewrites(finalist, cost) if cost(finalist.program) <= limit else finalist
-            for finalist in finalists
-        ]
-        costs = [cost(finalist.program) for finalist in finalists]
-        ranked_finalists = [(finalists[i], costs[i]) for i in sorted(range(len(costs)), key=costs.__getitem__)]
-    cheapest = ranked_finalists[0][0]
+        return [(finalists[0], None)]
+    limit = (1 + TRIAL_ERROR) * min(cost(finalist.program) for finalist in finalists)
+    finalists = [
+        finalist_search.with_own_rewrites(finalist, cost) if cost(finalist.program) <= limit else finalist
+        for finalist in finalists
+    ]
+    cheapest, *other_finalists = sorted(finalists, key=lambda finalist: cost(finalist.program))
     best = finalist_search.with_more_rewrites(cheapest, cost)
     if best.attention_cols and best.saved_by_attention < MARGIN:
         best = finalist_search.with_cheaper_attention(best, cost)
-    if best is not cheapest:
-        ranked_finalists[0] = best, cost(best.program) if len(ranked_finalists) > 1 else None
-    return ranked_finalists
+    if not other_finalists:
+        return [(best, None)]
+    return [(finalist, cost(finalist.program)) for finalist in (best, *other_finalists)]
 
 
 def _compilation(

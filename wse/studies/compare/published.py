@@ -15,12 +15,13 @@ def published_of_rows(spec: ModelSpec, rows: Sequence[CurveRow | PlannedRow]) ->
     """Return published speeds of the model on the wafer and on the GPUs, for comparison.
 
     Each published speed is compared with the fastest row on its wafer, or on its number of GPUs (if
-    not stated, the fewest that were compared). The fastest row has the fewest users per replica,
-    because adding users never makes any user faster. Returns None if there are no published speeds.
+    not stated, the fewest that were compared). Of the rows of one machine, that is the row with the
+    fewest users, because adding users never makes any user faster. Returns None if there are no
+    published speeds.
 
     Args:
         spec: The model.
-        rows: Rows of the comparison.
+        rows: Rows of the comparison. Those of a ranking must have one user per replica.
     """
     fastest_rows: dict[tuple[str, int | None], CurveRow | PlannedRow] = {}
     for row in sorted(rows, key=lambda row: (_users(row), -(row.tokens_per_s_per_user or 0.0))):
@@ -44,5 +45,5 @@ def published_of_rows(spec: ModelSpec, rows: Sequence[CurveRow | PlannedRow]) ->
 
 
 def _users(row: CurveRow | PlannedRow) -> int:
-    """Return the users of each replica, rounded up."""
-    return -(-row.users // row.replicas) if isinstance(row, PlannedRow) else row.users
+    """Return the users of the machine, or of each replica of a ranked machine."""
+    return row.users // row.replicas if isinstance(row, PlannedRow) else row.users

@@ -51,7 +51,8 @@ def compare_machines(
         DoesNotFit: The model fits on none of the machines.
     """
     kind = PlanResult if request.is_ranked else CompareResult if request.gpu is None else CurveResult
-    key = request_key("compare", (request, question))
+    without_lengths = replace(request, targets=replace(request.targets, lengths=None))  # "128/64" is no path
+    key = request_key("compare", without_lengths, question, request.targets.lengths)
     return cached(key, kind, lambda: _compare(request, question, on_progress, jobs, engine))
 
 

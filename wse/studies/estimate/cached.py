@@ -27,7 +27,7 @@ FILES_LIMIT: Final = 1000
 """Maximum number of files in a model folder whose estimates are cached."""
 
 
-def request_key(kind: str, request: Any) -> str | None:
+def request_key(kind: str, request: Any, *labels: Any) -> str | None:
     """Return the cache key for the result of a request; None if the result must not be cached.
 
     The key depends on the options and on the content of all files and folders that they name. The
@@ -40,6 +40,7 @@ def request_key(kind: str, request: Any) -> str | None:
         kind: Kind of the result, such as ``estimate``.
         request: The options: a dataclass, or a tuple of dataclasses. Every string that is the path
             of an existing file or folder is treated as a path.
+        labels: Further inputs: plain values such as strings, none of which is a path.
     """
     if cache_folder() is None:
         return None
@@ -48,7 +49,7 @@ def request_key(kind: str, request: Any) -> str | None:
         files = [_file_content(text) for text in _texts(options)]
     except (NotCacheableError, OSError):
         return None
-    return content_key(kind, options, files)
+    return content_key(kind, options, files, *labels)
 
 
 def _texts(value: Any) -> list[str]:

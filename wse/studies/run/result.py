@@ -199,8 +199,8 @@ def _prefill_text(result: RunResult) -> str:
         texts.append(f"TTFT adds {transfer_time} for the transfer of the first token to the host")
     else:
         texts.append(
-            "TTFT also includes the transfer of the first token to the host; chunks of a prompt that overlap count "
-            "once in TTFT, but each in the prefill cycles"
+            "TTFT also includes the transfer of the first token to the host; time in which chunks of a prompt overlap "
+            "counts once in TTFT, and for each chunk in the prefill cycles"
         )
     return "; ".join(filter(None, texts))
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wse.cache.content_key import content_key
 from wse.cache.records import cached
 from wse.errors import DoesNotFit
 from wse.reports.progress import OnProgress, ignore
@@ -176,11 +175,10 @@ def answer(
 
 def _cache_key(scenario: Scenario) -> str | None:
     """Return the cache key for the result of a scenario; None if the result must not be cached."""
-    settings_key = request_key("settings", scenario.settings)
-    if settings_key is None:
-        return None
+    requests = tuple(setting.request for setting in scenario.settings)
+    names = [(setting.machine, setting.drafts, setting.other) for setting in scenario.settings]
     forms = [form.model_dump() for form in (scenario.tiers, *scenario.published) if form is not None]
-    return content_key("scenario", settings_key, scenario.name, scenario.title, scenario.question, forms)
+    return request_key("scenario", requests, names, scenario.name, scenario.title, scenario.question, forms)
 
 
 def _answer(scenario: Scenario, on_progress: OnProgress, jobs: int | None) -> ScenarioResult:

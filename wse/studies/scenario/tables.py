@@ -139,6 +139,7 @@ def _published_table(result: ScenarioResult) -> Table:
         title="Predicted against published",
         note="by: the nearest combination, preferably one that agrees with all deciding figures, or else with this one",
         footer=(
+            ("decides", "yes: predictions that contradict this figure are ruled out"),
             ("agree", "combinations that agree with this figure, of those for which it is predicted"),
             *(
                 ("from", f"{text}: {publisher}; {printable(published.evidence)}")

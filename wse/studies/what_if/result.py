@@ -134,7 +134,9 @@ class WhatIfResult(Result):
         footer += [(_name(row), printable(row.reason)) for row in self.changes if row.reason is not None]
         columns = _columns(self)
         titles = {column.title for column in columns}
-        footer += [(name, text) for name, text in definitions() if name in titles]
+        think_s = self.inputs.get("think_time")
+        meanings = definitions(None if think_s is None else float(think_s))
+        footer += [(name, text) for name, text in meanings if name in titles]
         footer += [("price", printable(text)) for text in self.price or ()]
         return (Table(columns=columns, rows=rows, title="What if", note=self.title, footer=footer),)
 

@@ -114,8 +114,8 @@ def crossover_of(intervals: Sequence[Interval], fastest_gpu_speed: float) -> Cro
 def fastest_of_kinds(machines: Iterable[Machine]) -> list[Machine]:
     """Return the wafers and the GPUs that are fastest for one user, the faster of the two first.
 
-    Of machines of one kind that are equally fast (`EQUAL`), the first one is returned. Layouts that
-    were chosen for one user come before those for several.
+    Of machines of one kind that are equally fast (`EQUAL`), the first one is returned. Of the
+    layouts of one mapping, those that were chosen for one user come first.
     """
     groups = ([machine for machine in machines if machine.kind == kind] for kind in (WAFER, GPU))
     return sorted(map(_first_fastest, groups), key=fastest_speed, reverse=True)

@@ -76,7 +76,7 @@ def compare(
     )
     link = request.links(first.wafer)[0]  # the wafer's own link, if it is compared
     rows_of_link = [row for row in result.best if row.wafers == 1 or row.link == (link.bytes_per_s, link.latency_s)]
-    fastest_row = max(rows_of_link, key=lambda row: row.tokens_per_s_per_user or 0.0)
+    fastest_row = max(rows_of_link or result.best, key=lambda row: row.tokens_per_s_per_user or 0.0)
     estimated = EstimatedSpeed(
         machine=first.wafer.name,
         chips=fastest_row.wafers,

@@ -146,7 +146,7 @@ class PlanResult(Result):
     impossible: Annotated[Mapping[str, str] | None, Doc("machines that are impossible, with the reasons")] = None
     published: Annotated[
         tuple[PublishedSpeed, ...] | None,
-        Doc("published speeds of the model on these machines, and the ratio of the machine's fastest row to each"),
+        Doc("published speeds of one user on these machines, and the ratio of the machine's fastest row to each"),
     ] = None
     cheaper: Annotated[
         tuple[CheaperResult, ...] | None, Doc("whether wafers or GPUs are cheaper, for each pair of lengths")

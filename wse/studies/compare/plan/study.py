@@ -46,7 +46,7 @@ from wse.studies.compare.plan.rows import (
 )
 from wse.studies.compare.plan.verdict import plan_verdict
 from wse.studies.compare.published import published_of_rows
-from wse.studies.compare.request import CompareRequest
+from wse.studies.compare.request import CompareRequest, WaferLink
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.targets import read_lengths
 from wse.studies.estimate.prepare import PreparedEstimate
@@ -119,7 +119,7 @@ def plan_machines(
     # 2. Ranking.
     rows.sort(key=lambda row: rank(row, request.goal))
     cheaper = cheaper_kinds(rows, samples, tried_lengths) if request.goal.objective == COST else ()
-    shown_rows = [row for row in rows if row.pareto or not targets.pareto]
+    shown_rows = [row for row in rows if row.pareto or not targets.pareto][: targets.top]
     return PlanResult(
         inputs=_inputs(request, tried_lengths, sorted(tried_wafers)),
         targets=targets.times(),
@@ -128,8 +128,8 @@ def plan_machines(
         economics=economics,
         tried=len(rows),
         keeping=sum(row.keeps for row in rows),
-        rows=tuple(shown_rows[: targets.top]),
-        published=published_of_rows(first.spec, rows),
+        rows=tuple(shown_rows),
+        published=published_of_rows(first.spec, rows_of_one_user(shown_rows, request.links(first.wafer)[0])),
         impossible=reasons_by_machine or None,
         cheaper=cheaper or None,
         verdict=(
@@ -269,6 +269,23 @@ def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:
     return [(best + count) // 2 for count in neighbours if abs(best - count) > max(1, best // GAP_PARTS)]
 
 
+def rows_of_one_user(rows: Sequence[PlannedRow], link: WaferLink) -> list[PlannedRow]:
+    """Return the rows that can be compared with published speeds of one user.
+
+    They have one user per replica, who does not pause, the first pair of lengths, and the given link
+    between wafers if several links are compared.
+    """
+    lengths = {(row.prompt_len, row.new_tokens): None for row in rows}
+    return [
+        row
+        for row in rows
+        if row.users == row.replicas
+        and row.in_flight is None
+        and (row.prompt_len, row.new_tokens) == next(iter(lengths))
+        and (row.link_bytes_per_s, row.link_latency_s) in ((None, None), (link.bytes_per_s, link.latency_s))
+    ]
+
+
 def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]], wafers: Sequence[int]) -> dict[str, object]:
     """Return the options of a ranking that have a value, keyed by the option's name.
 
@@ -288,8 +305,8 @@ def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]], wafers:
         "replicas": request.replicas,
         "routing": None if base.serving.routing == EVEN.name else base.serving.routing,
         "objective": request.goal.objective,
-        "link_bandwidth": request.link_gb_per_s,
-        "link_latency": request.link_latency_us,
+        "link_bandwidth": request.link_gb_per_s and [*request.link_gb_per_s],
+        "link_latency": request.link_latency_us and [*request.link_latency_us],
         "gpu": [str(gpu) for gpu in request.gpu or ()] or None,
         "lengths": [f"{prompt_len}/{new_tokens}" for prompt_len, new_tokens in lengths],
         **replaced_numbers(with_settings(base)),

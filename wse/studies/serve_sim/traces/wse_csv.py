@@ -1,8 +1,9 @@
 """The trace format of wse itself: CSV with optional tier and prefix of each request.
 
-Columns ``arrival_s``, ``prompt_tokens`` and ``new_tokens`` are required. ``tier`` is ``fast`` or
-``normal``. ``prefix`` is any name. Prompts with the same prefix name share their first
-``prefix_tokens`` tokens and must be longer than the prefix.
+Columns ``arrival_s``, ``prompt_tokens`` and ``new_tokens`` are required. A request with 0
+``new_tokens`` has no answer and is not served. ``tier`` is ``fast`` or ``normal``.
+``prefix`` is any name. Prompts with the same prefix name share their first ``prefix_tokens`` tokens
+and must be longer than the prefix.
 """
 
 from __future__ import annotations
