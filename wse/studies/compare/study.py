@@ -11,8 +11,13 @@ from typing import TextIO
 from wse.cache.records import cached
 from wse.reports.progress import OnProgress
 from wse.reports.terminal_table import print_result
+from wse.studies.compare.checks import check_question
 from wse.studies.compare.curve.result import CurveResult
+from wse.studies.compare.curve.study import curve
+from wse.studies.compare.grid.questions import answer
+from wse.studies.compare.grid.study import compare
 from wse.studies.compare.plan.result import PlanResult
+from wse.studies.compare.plan.study import plan_machines
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
 from wse.studies.compare.summary import print_comparison, print_curve
@@ -60,13 +65,6 @@ def _compare(
     request: CompareRequest, question: str | None, on_progress: OnProgress, jobs: int | None, engine: EngineChoice
 ) -> CompareResult | CurveResult | PlanResult:
     """Compare machines and layouts. Arguments and errors are those of `compare_machines`."""
-    # These modules take longer to import than a result takes to read.
-    from wse.studies.compare.checks import check_question
-    from wse.studies.compare.curve.study import curve
-    from wse.studies.compare.grid.questions import answer
-    from wse.studies.compare.grid.study import compare
-    from wse.studies.compare.plan.study import plan_machines
-
     base = replace(request.base, workload=request.base.workload.with_named_lengths())
     request = replace(request, base=base)
     check_question(question, request)

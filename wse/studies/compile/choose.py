@@ -94,7 +94,7 @@ def compile_fastest(prepared_placement: PreparedPlacement, breadth: Breadth = NA
     stored_compilation = None if key is None else stored_search(key, p)
     if stored_compilation is not None:
         return stored_compilation
-    cycles = cache(partial(request_cycles, p))  # the search asks for some Programs again
+    cycles = cache(partial(request_cycles, p))  # `with_most_room` asks for the Programs of the search again
     compilation = search(p.spec, p.wafer, p.software, p.options, cycles, timing_of(p), breadth)
     if breadth.prefers_room and p.options.batch == 1:
         compilation = with_most_room(p, compilation, cycles)

@@ -272,16 +272,16 @@ def counts_near(best: int, tried_counts: Collection[int]) -> list[int]:
 def rows_of_one_user(rows: Sequence[PlannedRow], link: WaferLink) -> list[PlannedRow]:
     """Return the rows that can be compared with published speeds of one user.
 
-    They have one user per replica, who does not pause, the first pair of lengths, and the given link
-    between wafers if several links are compared.
+    They have one user per replica, who does not pause, the lengths of the first row, and the given
+    link between wafers if several links are compared.
     """
-    lengths = {(row.prompt_len, row.new_tokens): None for row in rows}
+    lengths = rows[0].prompt_len, rows[0].new_tokens
     return [
         row
         for row in rows
         if row.users == row.replicas
         and row.in_flight is None
-        and (row.prompt_len, row.new_tokens) == next(iter(lengths))
+        and (row.prompt_len, row.new_tokens) == lengths
         and (row.link_bytes_per_s, row.link_latency_s) in ((None, None), (link.bytes_per_s, link.latency_s))
     ]
 
