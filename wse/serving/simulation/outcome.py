@@ -238,12 +238,29 @@ class Recorder:
         self.left_s[request] = at_s
         self.left += 1
         if self._workload.in_flight is not None and self.arrived < len(self.order):
-            min_spacing_s = (PASS_SPACING if pass_s else PIPELINE_SPACING) * self._first_spacing_s
-            pause_s = self._pauses_s[request]
             self._phase = (self._phase + GOLDEN_RATIO) % 1.0
+            pause_s = self._pauses_s[request]
             arrival_s = self.end_s[request] + pause_s + self._phase * pass_s
-            insort(self.times, arrival_s if pause_s else max(arrival_s, self.times[-1] + min_spacing_s))
+            insort(self.times, arrival_s if pause_s else self._spaced(arrival_s, pass_s))
             del self.times[len(self.order) :]
+
+    def _spaced(self, arrival_s: float, pass_s: float) -> float:
+        """Return the time of an arrival, delayed so that it keeps a distance from the previous one.
+
+        If passes have a common start, the delay is a whole number of passes, so that arrivals remain
+        evenly distributed within a pass. It may be less than a pass too short, but the arrivals are
+        still at least one pass apart, unless the minimum distance itself is shorter.
+
+        Args:
+            arrival_s: Earliest time of the arrival, not before the last known arrival without a delay.
+            pass_s: Duration of a pass in seconds; 0 if passes have no common start.
+        """
+        last_s = self.times[-1]
+        if not pass_s:
+            return max(arrival_s, last_s + PIPELINE_SPACING * self._first_spacing_s)
+        spacing_s = PASS_SPACING * self._first_spacing_s
+        passes = max(0, math.floor((last_s + spacing_s - arrival_s) / pass_s))
+        return max(arrival_s + passes * pass_s, last_s + min(spacing_s, pass_s))
 
     def check_little(self) -> None:
         """Check that all requests have left, and that Little's law holds for them.
