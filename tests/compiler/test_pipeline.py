@@ -10,6 +10,7 @@ from tiny_model import tensors, tiny_spec
 from wse.arrays import I64
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage.weights import store_weights
+from wse.backends.fabric.model import Fabric
 from wse.compiler.choice import Choice
 from wse.compiler.options import DECODE, MESH_GEMM_OWN, PREFILL, Options
 from wse.compiler.pipeline import PIPELINE, compile_choice
@@ -62,6 +63,23 @@ def test_elements_are_stored_by_exactly_one_pe(mesh: tuple[int, int], wafers: in
     for name, counts in stored_counts(program, tiny_spec(tied=tied))[0].items():
         copies = cols[name] if counts.ndim == 1 else 1  # every PE of a row stores its gains
         assert (counts == copies).all(), name
+
+
+def test_prompt_with_a_cached_prefix_costs_the_chunks_after_the_prefix() -> None:
+    choice = Choice(prefill="thin-gemm", prefill_chunk=4, head_chunk=5)
+    machine, options = wafer(4, 4, 1 << 20), replace(OPTIONS, prompt_tokens=(21,))
+    programs = [
+        compile_choice(tiny_spec(), machine, SOFTWARE, replace(options, prefix_tokens=prefix), choice)
+        for prefix in (0, 8)
+    ]
+    chunks = [[(phase.cached, phase.tokens) for phase in program.prefill] for program in programs]
+    assert chunks[1] == chunks[0][2:] == [(8, 4), (12, 4), (16, 4), (20, 1)]
+    whole, rest = (
+        [Fabric(program, machine, SOFTWARE).prefill_cost(n).cycles for n in range(len(program.prefill))]
+        for program in programs
+    )
+    assert rest[1:] == whole[3:]
+    assert rest[0] > 5 * whole[2]  # only the first chunk that is processed waits for the host
 
 
 @pytest.mark.parametrize(

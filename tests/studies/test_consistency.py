@@ -115,6 +115,27 @@ def test_simulations_on_wafers_agree_with_estimates(options: dict[str, Any]) -> 
         assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
 
 
+@pytest.mark.parametrize(
+    "options",
+    slow_but(
+        [
+            {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 2000, "new_tokens": 300, "users": 8},
+            {"model": "story", **SMALL, "prompt_len": 200, "new_tokens": 100, "users": 1},
+        ]
+    ),
+    ids=options_id,
+)
+def test_simulations_with_a_shared_prefix_agree_with_estimates(options: dict[str, Any]) -> None:
+    options = options | {"prefix_tokens": options["prompt_len"] // 2 - 8}
+    serving, whole = (wse.estimate(**options | prefix).serving for prefix in ({}, {"prefix_tokens": 0}))
+    on_wafers = {} if "gpu" in options else {"objective": "latency"}
+    latencies = simulated(serving, options | {"prefix_cache": True} | on_wafers).all
+    assert latencies.ttft.p50 == pytest.approx(serving.ttft_s, rel=0.03)  # the first request finds no prefix
+    assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.01)
+    assert serving.ttft_s < 0.8 * whole.ttft_s
+    assert serving.usd_per_million_tokens < whole.usd_per_million_tokens
+
+
 def test_simulation_of_a_prompt_that_does_not_divide_among_the_rows_agrees_with_an_estimate() -> None:
     """The estimate reads 100 tokens on 11 rows in one chunk. The simulation must not read them in two."""
     options = {"prompt_len": 100, "new_tokens": 100, "users": 1, **ONE_REGION, "mesh": "11x11"}
@@ -255,7 +276,7 @@ def test_users_wait_instead_of_getting_a_slower_layout() -> None:
 
 
 def test_plan_for_one_user_equals_an_estimate() -> None:
-    options = SMALL | {"prompt_len": 64, "new_tokens": 64, "wafers": 2}
+    options = SMALL | {"prompt_len": 64, "new_tokens": 64, "prefix_tokens": 40, "wafers": 2}
     serving = wse.estimate("story", **options).serving
     planned: Any = wse.compare("story", users=1, objective="latency", jobs=1, **options | {"wafers": [2]}).rows[0]
     for key in ("ttft_s", "tokens_per_s_per_user", "max_users", "usd_per_million_tokens"):

@@ -94,7 +94,7 @@ def _shard(state: State) -> str | None:
             first = f"{state.cuts[0].rows}x{state.cuts[0].cols}"
             size = f"{cut.rows}x{cut.cols}"
             return f"{choice.prefill} needs square regions of equal size, but one is {size} and the first is {first}"
-        if choice.prefill_chunk % cut.rows and choice.prefill_chunk < max(state.options.prompt_tokens):
+        if choice.prefill_chunk % cut.rows and choice.prefill_chunk < max(state.options.unread_tokens):
             return f"chunks of {choice.prefill_chunk} tokens do not divide evenly over {cut.rows} rows"
     return None
 

@@ -83,6 +83,8 @@ class Options:
         context: Capacity of each user's KV cache, in tokens.
         prompt_tokens: Length of each user's prompt. Prompts are processed sequentially. After that,
             each decode pass generates one token per user.
+        prefix_tokens: Tokens at the start of every prompt that are already in the KV cache and are
+            not processed, fewer than the shortest prompt has. Such a Program is only timed.
         region: Rows and columns of every region; None lets the mapping decide.
         sampling: ``wafer`` selects the most likely token on PEs. ``host`` sends the logits to the
             host, which returns an id.
@@ -134,6 +136,7 @@ class Options:
     accumulate: str
     context: int
     prompt_tokens: tuple[int, ...]
+    prefix_tokens: int = 0
     region: tuple[int, int] | None = None
     sampling: str = "wafer"
     logits_out: str = "none"
@@ -161,6 +164,11 @@ class Options:
     def mapping_name(self) -> str:
         """Name of the mapping in reports: the mapping file's name, or else the strategy's name."""
         return self.mapping_file or self.mapping
+
+    @property
+    def unread_tokens(self) -> tuple[int, ...]:
+        """Number of tokens of each user's prompt that must be processed."""
+        return tuple(tokens - self.prefix_tokens for tokens in self.prompt_tokens)
 
     @property
     def activation_type(self) -> str:
@@ -221,7 +229,7 @@ class Options:
         Args:
             tokens: Maximum number of tokens per chunk.
         """
-        return replace(self, prompt_tokens=(min(tokens, max(self.prompt_tokens)),) * self.batch)
+        return replace(self, prompt_tokens=(min(tokens, max(self.unread_tokens)),) * self.batch, prefix_tokens=0)
 
 
 def check_types(dtype: str, activations: str | None) -> None:

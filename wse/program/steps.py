@@ -215,6 +215,7 @@ class Phase:
             tokens.
         cached: Number of tokens in the user's cache before a prefill chunk; 0 for other phases,
             where the number varies.
+        prefix_tokens: The same number before the first chunk of the prompt.
         steps: Steps of the phase. Phases with the same steps refer to the same object.
     """
 
@@ -223,6 +224,7 @@ class Phase:
     user: int
     on_mesh: bool
     cached: int
+    prefix_tokens: int = 0
     steps: Steps
 
     @property
@@ -234,7 +236,7 @@ class Phase:
 
         Decode, and the verification pass of user 0, also have the value True.
         """
-        return self.cached == 0 and self.user <= 0
+        return self.cached == self.prefix_tokens and self.user <= 0
 
     def user_of(self, step: int, iteration: int) -> int:
         """Return the index of the user whose token count and cache determine a step's operands.

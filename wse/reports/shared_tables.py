@@ -250,6 +250,16 @@ def with_settings_text(text: str, inputs: Mapping[str, Any]) -> str:
     return ", ".join([text, *routing, *setting_texts(changed_numbers(inputs))])
 
 
+def prefix_text(inputs: Mapping[str, Any]) -> str:
+    """Return a phrase, with a comma, that says how many prompt tokens are cached; empty if none are.
+
+    Args:
+        inputs: Inputs of a study, in which ``prefix_tokens`` is the number of these tokens.
+    """
+    tokens = inputs.get("prefix_tokens")
+    return f", the first {int(tokens):,} prompt tokens already in the KV cache" if tokens else ""
+
+
 def changed_numbers(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs of a study that are changed numbers of the wafer or its software."""
     return {name: value for name, value in inputs.items() if name.startswith(("wafer.", "software."))}

@@ -40,6 +40,11 @@ class RequestShape:
     think_s: float = 0.0
 
     @property
+    def unread_tokens(self) -> int:
+        """Number of tokens of the prompt that must be processed."""
+        return self.prompt_tokens - self.prefix_tokens
+
+    @property
     def tokens(self) -> int:
         """Total number of tokens in the prompt and the answer."""
         return self.prompt_tokens + self.new_tokens

@@ -150,7 +150,7 @@ class RunTotals:
                 ``Program.routing`` assumes.
         """
         cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
-        self.lengths[phase.user] += phase.tokens
+        self.lengths[phase.user] = phase.cached + phase.tokens
         self._add(self.prefill, index, cost)
         return cost
 
@@ -167,7 +167,7 @@ class RunTotals:
             if cost in runs:
                 self._add(self.prefill, index, cost, runs.pop(cost))
         for phase in program.prefill:
-            self.lengths[phase.user] += phase.tokens
+            self.lengths[phase.user] = phase.cached + phase.tokens
         return costs
 
     def decode_token(self, *lengths: int, pairs: Pairs = ASSUMED) -> tuple[CacheUse, PhaseCost]:

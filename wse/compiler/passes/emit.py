@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from wse.arrays import I32, I64
+from wse.compiler.options import PREFILL
 from wse.compiler.passes.shard import stages_of
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, BlockRun, SymAddress, SymBuffer, SymPhase, SymSteps
@@ -212,6 +213,7 @@ def _phases(state: State) -> tuple[Phase, ...]:
                 user=phase.user,
                 on_mesh=phase.on_mesh,
                 cached=phase.cached,
+                prefix_tokens=state.options.prefix_tokens if phase.name == PREFILL else 0,
                 steps=emitted[phase.steps],
             )
         )

@@ -142,7 +142,7 @@ def _demands(state: State) -> Iterator[tuple[int, int, _Demand]]:
     options, size = state.options, state.choice.prefill_chunk
     if PREFILL in options.phases:
         for user, length in enumerate(options.prompt_tokens):
-            for cached in range(0, length, size):
+            for cached in range(options.prefix_tokens, length, size):
                 tokens = min(size, length - cached)
                 yield user, cached, _Demand(name=PREFILL, tokens=tokens, last=cached + tokens == length)
     if DECODE in options.phases:

@@ -176,7 +176,7 @@ def _runs(setup: TrialSetup, timing: Timer, reduced: ReducedModel, choice: Choic
             of the whole model.
         choice: Compiler settings, of which only the size of prompt chunks is used.
     """
-    chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.prompt_tokens)
+    chunks = sum(ceil_div(tokens, choice.prefill_chunk) for tokens in setup.options.unread_tokens)
     tokens = max(1, timing.new_tokens)
     return {PREFILL: chunks / sum(reduced.stage_multiplicity), DECODE: tokens, VERIFY: tokens}
 
@@ -231,8 +231,9 @@ def _tokens(setup: TrialSetup, timing: Timer) -> dict[str, int]:
         Number of tokens, keyed by phase name.
     """
     longest_prompt, context = max(setup.options.prompt_tokens), setup.options.context
+    prompt_tokens = ceil_div(setup.options.prefix_tokens + longest_prompt, 2)
     generated_tokens = min(longest_prompt + timing.new_tokens // 2, context)
-    return {PREFILL: ceil_div(longest_prompt, 2), DECODE: generated_tokens, VERIFY: generated_tokens}
+    return {PREFILL: prompt_tokens, DECODE: generated_tokens, VERIFY: generated_tokens}
 
 
 def _words(state: State, tokens: Mapping[str, int]) -> dict[TreeSize, dict[int, int]]:

@@ -206,8 +206,8 @@ def _prompt_time(setup: TrialSetup, trial: Trial, first_chunk: ChunkTime) -> Pro
         first_chunk: Time of the smallest chunk, which is one token or, if PE rows divide the
             tokens, one token per row.
     """
-    step, longest_prompt = setup.min_chunk_tokens(trial.layout, trial.prefill), max(setup.options.prompt_tokens)
-    prompt_tokens = sum(setup.options.prompt_tokens)
+    step, longest_prompt = setup.min_chunk_tokens(trial.layout, trial.prefill), max(setup.options.unread_tokens)
+    prompt_tokens = sum(setup.options.unread_tokens)
     tokens = min(SMALL_CHUNK * step, longest_prompt)
     additional_rows = ceil_div(tokens, step) - 1
     if not additional_rows:
@@ -264,8 +264,10 @@ def _at_middle_of_prompt(setup: TrialSetup, program: Program) -> Program:
         program: Program whose first phase is a prompt chunk.
     """
     chunk, *other_phases = program.phases
-    cached_tokens = ceil_div(max(setup.options.prompt_tokens) - chunk.tokens, 2)
-    return replace(program, phases=(replace(chunk, cached=cached_tokens), *other_phases))
+    prefix_tokens = setup.options.prefix_tokens
+    cached_tokens = prefix_tokens + ceil_div(max(setup.options.unread_tokens) - chunk.tokens, 2)
+    chunk = replace(chunk, cached=cached_tokens, prefix_tokens=prefix_tokens)
+    return replace(program, phases=(chunk, *other_phases))
 
 
 def _chunk_time(setup: TrialSetup, reduced: ReducedModel, program: Program, cycles: StepCycles) -> ChunkTime:

@@ -91,7 +91,7 @@ class GpuDeployment:
             decoding: Number of requests that decode in these passes; may be 0.
             prompts: Number of prompts that share each pass.
         """
-        unread = self.shape.prompt_tokens - self.shape.prefix_tokens
+        unread = self.shape.unread_tokens
         passes = math.ceil(unread / MAX_BATCHED_TOKENS)
         decode_groups = [Tokens(users=decoding, new=1, context=self._context_tokens)] if decoding else []
         seconds = 0.0

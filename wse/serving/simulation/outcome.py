@@ -255,7 +255,7 @@ class Recorder:
             arrival_s: Earliest time of the arrival, not before the last known arrival without a delay.
             pass_s: Duration of a pass in seconds; 0 if passes have no common start.
         """
-        last_s = self.times[-1]
+        last_s: float = self.times[-1]
         if not pass_s:
             return max(arrival_s, last_s + PIPELINE_SPACING * self._first_spacing_s)
         spacing_s = PASS_SPACING * self._first_spacing_s

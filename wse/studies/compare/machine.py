@@ -181,6 +181,7 @@ def _gpu_requests(request: CompareRequest) -> Iterator[EstimateRequest]:
         dtype=base.types.dtype,
         prompt_len=lengths[0],
         new_tokens=lengths[1],
+        prefix_tokens=base.workload.prefix_tokens,
         think_time=base.think_s or None,
         users=base.serving.users if base.think_s else None,
         gpus=base.gpu_serving.gpus,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from wse.hardware.number import Grade
 from wse.reports.page.html_table import tables_as_html
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import scale_note, with_settings_text
+from wse.reports.shared_tables import prefix_text, scale_note, with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
 from wse.serving.gpus.weights import FORMATS, SMALL_CACHE_BITS
@@ -112,7 +112,9 @@ class CompareResult(Result):
             f"{printable(wafer['name'])} wafers of {wafer['rows']}x{wafer['cols']} PEs (rows x columns)", inputs
         )
         batch = f", batches of {inputs['batch']:,}" if inputs["batch"] > 1 else ""
-        lengths = f"{inputs['prompt_len']:,} prompt + {inputs['new_tokens']:,} output tokens per request"
+        lengths = (
+            f"{inputs['prompt_len']:,} prompt + {inputs['new_tokens']:,} output tokens per request{prefix_text(inputs)}"
+        )
         return f"{model} on {machine}; {lengths}{batch}"
 
     @property

@@ -31,6 +31,7 @@ def inputs(prepared_estimate: PreparedEstimate) -> dict[str, str | int | float]:
         "workload": request.workload.workload_name,
         "think_time": prepared_estimate.shape.think_s or None,
         "prompt_len": prepared_estimate.prompt_len,
+        "prefix_tokens": options.prefix_tokens or None,
         "new_tokens": prepared_estimate.new_tokens,
         "batch": options.batch,
         "users": request.serving.users,

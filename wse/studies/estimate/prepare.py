@@ -92,7 +92,12 @@ class PreparedEstimate(PreparedPlacement):
     @property
     def shape(self) -> RequestShape:
         """Lengths of the requests of all users, and the pause between them."""
-        return RequestShape(prompt_tokens=self.prompt_len, new_tokens=self.new_tokens, think_s=self.request.think_s)
+        return RequestShape(
+            prompt_tokens=self.prompt_len,
+            new_tokens=self.new_tokens,
+            prefix_tokens=self.options.prefix_tokens,
+            think_s=self.request.think_s,
+        )
 
     @property
     def note(self) -> str | None:
@@ -160,6 +165,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
     context, prompt_tokens = request.context or prompt_len + new_tokens, (prompt_len,) * (request.serving.batch or 1)
     check_pass(request.verify_tokens, context, prompt_len)
     other_options = {
+        "prefix_tokens": request.workload.shared_tokens(prompt_len),
         "capacity": request.capacity,
         "verify_tokens": request.verify_tokens or 0,
         "routing": read_routing(request.serving.routing, basis.spec),

@@ -215,7 +215,7 @@ def result_of(
     grades = Grades(prepared_estimate.request.machine, wafer.generation)
     prompts = prompts_result(clock.fabric, timed_run.prompts)
     prefill = prefill_result(
-        clock.prefill, sum(prepared_estimate.options.prompt_tokens), wafer.clock_hz, prompts.ttft_s(wafer)
+        clock.prefill, sum(prepared_estimate.options.unread_tokens), wafer.clock_hz, prompts.ttft_s(wafer)
     )
     tokens = token_results(prepared_estimate, program, timed_run, grades, with_serving=not given_routing)
     verify = verify_result(prepared_estimate, clock.fabric)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
+from wse.errors import BadInput
 from wse.hardware.quantity import TOKEN
 from wse.option import Option, Panel
 from wse.serving.goal import OBJECTIVES
@@ -31,6 +32,9 @@ class WorkloadOptions:
             or 1,024, or fewer if the model supports only fewer.
         new_tokens: Tokens generated for each user, such as 1k (1,024). Default: that of --workload,
             or 1,024, or fewer if the model supports only fewer.
+        prefix_tokens: Tokens at the start of a prompt that all prompts share, such as a system
+            prompt. They are in the KV cache and are not processed again; for serve-sim, only with
+            --prefix-cache. Default: 0; for serve-sim, the share of --workload.
         think_time: With --users, mean pause from the end of an answer to the user's next request.
             Default: that of --workload, or 0.
     """
@@ -43,6 +47,7 @@ class WorkloadOptions:
     ] = None
     prompt_len: Annotated[int | None, Option(unit=TOKEN)] = None
     new_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
+    prefix_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
     think_time: Annotated[float | None, Option(unit="s")] = None
 
     @property
@@ -75,6 +80,20 @@ class WorkloadOptions:
             prompt_len=workload.prompt_tokens if self.prompt_len is None else self.prompt_len,
             new_tokens=workload.new_tokens if self.new_tokens is None else self.new_tokens,
         )
+
+    def shared_tokens(self, prompt_len: int) -> int:
+        """Return how many tokens at the start of a prompt are requested to be shared; 0 by default.
+
+        Args:
+            prompt_len: Length of the prompt in tokens.
+
+        Raises:
+            BadInput: The number is negative, or no token of the prompt would have to be processed.
+        """
+        tokens = self.prefix_tokens or 0
+        if not 0 <= tokens < prompt_len:
+            raise BadInput(f"--prefix-tokens {tokens}: give 0 or more, and fewer than the {prompt_len:,} of the prompt")
+        return tokens
 
     def think_s(self, users: int | None) -> float:
         """Return the mean pause in seconds from the end of an answer to the next request of the same user.

@@ -201,11 +201,14 @@ def serving_rows(
         """Return a phrase with the number of users for which a cost applies."""
         return f"at concurrency {users:,}" if serving.in_flight is None else f"for {plural(users, 'user')}"
 
+    prefix_tokens = serving.prefix_tokens or 0
     prompt = f"{serving.prompt_tokens:,} prompt tokens, "
+    if prefix_tokens:
+        prompt += f"{prefix_tokens:,} of them in the KV cache, "
     if serving.requests > serving.replicas:
         prompt += "including the wait for other users"
     else:
-        prompt += f"{count(serving.prompt_tokens / serving.ttft_s)} tokens/s"
+        prompt += f"{count((serving.prompt_tokens - prefix_tokens) / serving.ttft_s)} tokens/s"
     yield AnswerRow("TTFT", seconds(serving.ttft_s), prompt, "latency.ttft_s", interval("ttft_s", seconds))
     if serving.tpot_s is not None:
         yield AnswerRow("TPOT", seconds(serving.tpot_s), tpot_note, "latency.tpot_s", interval("tpot_s", seconds))

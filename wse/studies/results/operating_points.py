@@ -102,6 +102,9 @@ class ServingResult(OperatingPointResult):
     """
 
     prompt_tokens: Annotated[int, Doc("tokens of each prompt")]
+    prefix_tokens: Annotated[
+        int | None, Doc("tokens of each prompt that are in the KV cache, so they are not processed; absent if none")
+    ] = None
     new_tokens: Annotated[int, Doc("output tokens of each request")]
     think_s: Annotated[
         float | None, Doc("mean pause from the end of an answer to the user's next request; absent if none", "s")
@@ -158,6 +161,7 @@ def serving_result(
     return ServingResult.from_parts(
         at_users,
         deployment.shape,
+        prefix_tokens=deployment.shape.prefix_tokens or None,
         think_s=deployment.shape.think_s or None,
         users_per_pass=users_per_pass,
         max_users=replicas * deployment.max_concurrency,

@@ -40,6 +40,7 @@ def serve_sim(
     workload: str | None = None,
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
+    prefix_tokens: int | str | None = None,
     think_time: float | str | None = None,
     batch: int | str | None = None,
     users: int | str | None = None,
@@ -82,7 +83,6 @@ def serve_sim(
     kv_tiers: str | None = None,
     kv_wafers: int | str | None = None,
     kv_host_memory: float | str | None = None,
-    prefix_tokens: int | str | None = None,
     prefixes: int | str | None = None,
     fast_share: float | str = 0.0,
     ttft: float | str | None = None,
@@ -159,8 +159,6 @@ def serve_sim(
         kv_wafers: With kv_tiers wafer, wafers per replica that only store KV caches. Default: 1.
         kv_host_memory: With kv_tiers host, memory per replica for KV caches, such as 4TB. Default:
             3.6 TB per wafer or 256 GB per GPU. A number is in GB; a string has a unit.
-        prefix_tokens: Tokens at the start of a prompt, on average, that it shares with other
-            prompts. Default: the share of workload, or 0.
         prefixes: Number of different shared prefixes. Default: one, or with workload chat or
             coding-agent, whose sessions have a history each, one per user.
         fast_share: Fraction of requests in a fast tier, which are admitted and prefilled before all

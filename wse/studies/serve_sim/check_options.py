@@ -84,7 +84,7 @@ def _check_needs(request: ServeRequest) -> None:
     """
     prefilling, parking = request.prefilling, request.parking
     is_static, is_trace = request.batches.batching == STATIC, str(request.arrivals) not in ARRIVALS
-    has_prefixes = request.traffic.prefix_tokens is not None or request.base.workload.workload_name is not None
+    has_prefixes = request.base.workload.prefix_tokens is not None or request.base.workload.workload_name is not None
     on_gpus, by_gpus = request.base.gpu is not None, prefilling.prefill_gpu is not None
     has_own = prefilling.prefill == OWN
     for option, needs, is_there in (
@@ -227,7 +227,6 @@ def _check_numbers(request: ServeRequest) -> None:
         if value is not None and not 0 < value <= max_value:
             raise BadInput(f"{option} {value:g}: give a number above 0, at most {max_value:g}{unit}")
     for option, value, max_value, unit in (
-        ("--prefix-tokens", traffic.prefix_tokens or 0, 1e9, ""),
         ("--length-cv", traffic.length_cv or 0.0, MAX_CV, ""),
         ("--fast-share", traffic.fast_share, 1, ""),
         ("--kv-latency", prefilling.kv_latency or 0.0, MAX_LATENCY_US, " µs"),

@@ -46,8 +46,6 @@ class TrafficOptions:
         burst: Requests per burst.
         length_cv: Variation of prompt and answer lengths, which are log-normal: standard deviation
             over mean. Default: that of --workload, or 0.
-        prefix_tokens: Tokens at the start of a prompt, on average, that it shares with other
-            prompts. Default: the share of --workload, or 0.
         prefixes: Number of different shared prefixes. Default: one, or with --workload chat or
             coding-agent, whose sessions have a history each, one per user.
         fast_share: Fraction of requests in a fast tier, which are admitted and prefilled before all
@@ -65,7 +63,6 @@ class TrafficOptions:
     too_long: Annotated[str, Option(metavar="refuse|skip")] = REFUSE
     burst: Annotated[int, Option()] = 8
     length_cv: Annotated[float | None, Option(metavar="F")] = None
-    prefix_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
     prefixes: Annotated[int | None, Option()] = None
     fast_share: Annotated[float, Option(metavar="F")] = 0.0
     seed: Annotated[int, Option()] = 0

@@ -178,7 +178,8 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, Workload, int]:
         that the machine must support.
 
     Raises:
-        BadInput: The lengths exceed the context, or the prefix is not shorter than the prompt.
+        BadInput: The lengths exceed the context, or the number of shared tokens is negative or not
+            less than that of the prompt.
     """
     base, traffic = request.base, request.traffic
     spec = load_model(base.model, with_weights=False).spec
@@ -195,11 +196,10 @@ def _drawn_requests(request: ServeRequest) -> tuple[Workload, Workload, int]:
             f"give at most {limit:,} prompt and new tokens in total"
         )
     named_workload = base.workload.named_workload
-    prefix = traffic.prefix_tokens
-    if prefix is None:
-        prefix = 0 if named_workload is None else named_workload.prefix_tokens(prompt)
-    if prefix >= prompt:
-        raise BadInput(f"--prefix-tokens {prefix}: give fewer than the {prompt} of --prompt-len")
+    if base.workload.prefix_tokens is None and named_workload is not None:
+        prefix = named_workload.prefix_tokens(prompt)
+    else:
+        prefix = base.workload.shared_tokens(prompt)
     lengths_cv = (0.0, 0.0) if named_workload is None else (named_workload.prompt_cv, named_workload.new_cv)
     prompt_cv, answer_cv = lengths_cv if traffic.length_cv is None else (traffic.length_cv,) * 2
     times = LONGEST if prompt_cv or answer_cv else 1
@@ -238,7 +238,7 @@ def _prefix_count(request: ServeRequest) -> int:
     traffic, users = request.traffic, request.base.serving.users
     if traffic.prefixes is not None:
         return traffic.prefixes
-    if not _has_session_prefixes(request) or traffic.prefix_tokens == 0:
+    if not _has_session_prefixes(request) or request.base.workload.prefix_tokens == 0:
         return 1
     if users is None and request.keeps_prefixes:
         option = "--prefix-cache" if request.parking.kv_tiers is None else "--kv-tiers"
@@ -268,6 +268,7 @@ def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateReq
     placement = replace_options(
         base,
         **lengths | {"context": None if base.gpu is not None else lengths["context"]},
+        prefix_tokens=base.workload.prefix_tokens if request.keeps_prefixes else 0,
         draft=request.draft,
         price=price,
         replicas=1 if base.serving.users is None else base.replicas,

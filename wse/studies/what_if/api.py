@@ -40,6 +40,7 @@ def what_if(
     workload: str | None = None,
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
+    prefix_tokens: int | str | None = None,
     think_time: float | str | None = None,
     batch: int | str | None = None,
     users: int | str | None = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.number import unit_of
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import with_settings_text
+from wse.reports.shared_tables import prefix_text, with_settings_text
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import WIDEST, count, hertz, plural, printable, rate_and_latency, seconds, three_figures
 from wse.serving.goal import LATENCY
@@ -100,7 +100,7 @@ class WhatIfResult(Result):
         """One-line description of the model, machine, request lengths and users."""
         inputs = self.inputs
         machine = with_settings_text(f"{inputs['wafer']}, {inputs['mesh']} PEs", inputs)
-        load = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens"
+        load = f"{int(inputs['prompt_len']):,} + {int(inputs['new_tokens']):,} tokens{prefix_text(inputs)}"
         users, replicas, objective = self.users, self.base.replicas or 1, inputs["objective"]
         load += f", {plural(users, 'user')}" if users > 1 else ""
         load += f" pausing {seconds(float(inputs['think_time']))}" if "think_time" in inputs else ""

@@ -69,7 +69,7 @@ class LayoutFamily:
         token_weights = np.array((0.0, COLUMN_HOPS * hops, ROW_HOPS * hops, 0.0, 0.0, macs, 0.0))
         self.candidates = Candidates(demand=setup.demand_with(experts), max_bytes=max_bytes)
         self._generated = Forecast(setup.timing.new_tokens * token_weights if setup.timing else token_weights)
-        self._prompts = Forecast(sum(setup.options.prompt_tokens) * token_weights)
+        self._prompts = Forecast(sum(setup.options.unread_tokens) * token_weights)
         # bytes in addition to ``Candidates.min_bytes``, on a part of the mesh and on the whole mesh
         self._further_bytes = {is_part: Forecast((0.0,) * TERMS, FURTHER_BYTES_ERROR) for is_part in (True, False)}
         self._max_passes = setup.max_passes

@@ -23,7 +23,7 @@ def largest_chunks(setup: TrialSetup, trial: Trial) -> Choice:
         trial: Result of trying the layout on a reduced model.
     """
     layout, prefill = trial.layout, trial.prefill
-    step, longest_prompt = setup.min_chunk_tokens(layout, prefill), max(setup.options.prompt_tokens)
+    step, longest_prompt = setup.min_chunk_tokens(layout, prefill), max(setup.options.unread_tokens)
     smallest_chunk = min(step, longest_prompt)
     heads = [setup.choice(layout, prefill, smallest_chunk, entries) for entries in head_chunks(setup, layout)]
     head = first_that_fits(setup, layout, heads).head_chunk

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import with_settings_text
+from wse.reports.shared_tables import prefix_text, with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
 from wse.studies.compare.curve.certainty import CurveCertainty
@@ -47,7 +47,7 @@ class CurveResult(Result):
     def title(self) -> str:
         """One line with the model, its element types, and the prompt and answer lengths."""
         inputs = self.inputs
-        tokens = f"{inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens"
+        tokens = f"{inputs['prompt_len']:,} + {inputs['new_tokens']:,} tokens{prefix_text(inputs)}"
         types = {kind: ", ".join(dict.fromkeys(r.dtype for r in self.rows if r.kind == kind)) for kind in (WAFER, GPU)}
         one_type = types[WAFER] == types[GPU]
         machines = "wafers and GPUs" if one_type else f"wafers and as {types[GPU]} on GPUs"

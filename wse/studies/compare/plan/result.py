@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from wse.arrays import F64
 from wse.reports.intervals import RangeResult, percent_text
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import with_settings_text
+from wse.reports.shared_tables import prefix_text, with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, plural, printable, range_text, rate_and_latency, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT
@@ -164,7 +164,9 @@ class PlanResult(Result):
             users = f"{plural(self.users or 0, 'user')}, each pausing {seconds(self.think_s)} between requests, of "
         dtype = f" as {self.rows[0].dtype}" if self._has_one_type else ""
         lengths = dict.fromkeys(f"{row.prompt_len:,} + {row.new_tokens:,}" for row in self.rows)
-        text = f"{users}{printable(self.inputs['model'])}{dtype}, {' and '.join(lengths)} tokens"
+        text = (
+            f"{users}{printable(self.inputs['model'])}{dtype}, {' and '.join(lengths)} tokens{prefix_text(self.inputs)}"
+        )
         return with_settings_text(text, self.inputs)
 
     @property

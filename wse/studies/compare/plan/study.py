@@ -301,6 +301,7 @@ def _inputs(request: CompareRequest, lengths: Sequence[tuple[int, int]], wafers:
         "mesh": base.machine.mesh,
         "wafers": wafers,
         "users": base.serving.users,
+        "prefix_tokens": base.workload.prefix_tokens or None,
         "think_time": base.think_s or None,
         "replicas": request.replicas,
         "routing": None if base.serving.routing == EVEN.name else base.serving.routing,

@@ -16,7 +16,7 @@ from wse.serving.economics import Economics, load_gpu_economics
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.gpus.load import load_gpu, load_stack
 from wse.serving.gpus.roofline import Parallelism
-from wse.serving.gpus.server import GpuServer
+from wse.serving.gpus.server import BLOCK_TOKENS, GpuServer
 from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape, operating_point, users_with_room
 from wse.serving.plan import saturating_users
@@ -170,8 +170,17 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
 
 
 def _shape(request: EstimateRequest, prompt_tokens: int, new_tokens: int) -> RequestShape:
-    """Return the lengths of the requests of all users, and the pause between them."""
-    return RequestShape(prompt_tokens=prompt_tokens, new_tokens=new_tokens, think_s=request.think_s)
+    """Return the lengths of the requests of all users, and the pause between them.
+
+    Only whole blocks of a shared prefix are reused.
+
+    Raises:
+        BadInput: The requested number of shared tokens is negative or not less than that of the prompt.
+    """
+    prefix_tokens = request.workload.shared_tokens(prompt_tokens) // BLOCK_TOKENS * BLOCK_TOKENS
+    return RequestShape(
+        prompt_tokens=prompt_tokens, new_tokens=new_tokens, prefix_tokens=prefix_tokens, think_s=request.think_s
+    )
 
 
 def _server(request: EstimateRequest, spec: ModelSpec, parallelism: str) -> GpuServer:

@@ -53,7 +53,8 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     serving = serving_result(deployment, prepared_estimate.users, replicas=prepared_estimate.replicas)
     gpus = serving.replicas * server.parallelism.gpus
     decode = server.pass_time([_decoded(prepared_estimate, prepared_estimate.users_of_one)])
-    read_s = server.prefill_s(prepared_estimate.prompt_tokens)
+    shape = deployment.shape
+    read_s = server.prefill_s(shape.unread_tokens, shape.prefix_tokens)
     tpot_s = serving.tpot_s or decode.total_s
     drafts = _drafts(prepared_estimate)
     energy = None if economics is None else system_energy(gpus, serving.tokens_per_s, economics)
@@ -85,7 +86,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             kv_capacity_tokens=deployment.server.kv_capacity_tokens,
             kv_capacity_users=deployment.max_concurrency,
         ),
-        prefill=GpuPrefillResult(s=read_s, tokens_per_s=prepared_estimate.prompt_tokens / serving.ttft_s),
+        prefill=GpuPrefillResult(s=read_s, tokens_per_s=shape.unread_tokens / serving.ttft_s),
         latency=GpuLatencyResult(
             ttft_s=serving.ttft_s,
             tpot_s=tpot_s,
@@ -246,6 +247,7 @@ def gpu_inputs(prepared_estimate: PreparedGpuEstimate) -> dict[str, str | float]
         "workload": request.workload.workload_name,
         "think_time": prepared_estimate.deployment.shape.think_s or None,
         "prompt_len": prepared_estimate.prompt_tokens,
+        "prefix_tokens": request.workload.prefix_tokens or None,
         "new_tokens": prepared_estimate.new_tokens,
         "price": prices_text(request.costs.price),
         "verify_tokens": request.verify_tokens,
