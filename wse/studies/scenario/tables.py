@@ -133,6 +133,7 @@ def _published_table(result: ScenarioResult) -> Table:
             }
         rows.append(row)
     publishers = map(published_texts, result.published)
+    has_costs = any(published.unit == "USD" for published in result.published)
     return Table(
         columns=columns,
         rows=rows,
@@ -145,6 +146,7 @@ def _published_table(result: ScenarioResult) -> Table:
                 ("from", f"{text}: {publisher}; {printable(published.evidence)}")
                 for published, (text, publisher) in zip(result.published, publishers, strict=True)
             ),
+            *(price_footer(result.economics, with_sources=False) if has_costs else ()),
         ),
     )
 

@@ -64,7 +64,14 @@ class CurveResult(Result):
         """
         published = () if self.published is None else (published_table(self.published),)
         footer = [*cache_footer(row.dtype for row in self.rows if row.kind == GPU), *price_footer(self.economics)]
-        tables = curve_tables(self.rows, self.public, self.inputs["plain_speed"], detail=detail, footer=footer)
+        tables = curve_tables(
+            self.rows,
+            self.public,
+            self.inputs["plain_speed"],
+            detail=detail,
+            footer=footer,
+            tier_footer=price_footer(self.economics, with_sources=False),
+        )
         return (*tables, *published)
 
     def plot(self) -> Figure:
