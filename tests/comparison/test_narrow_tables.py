@@ -13,6 +13,7 @@ from wse.reports.result import Result
 from wse.reports.table import Table
 from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_table, shown_columns
+from wse.serving.goal import plain_speed_footer
 
 WIDTHS = (40, 80, 120)
 SMALL_RUN = {"mesh": "6x5", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "baseline"}
@@ -74,6 +75,18 @@ def test_tables_with_costs_state_both_ends_of_the_prices(results: dict[str, Resu
                 assert ends, (name, table.title)
                 assert all(re.search(r"range \S+ to \S+: costs x \S+ to x ", text) for text in ends), ends
     assert priced >= {"estimate", "estimate --gpu", "what-if", "compare", "compare --users", "scenario", "sweep"}
+
+
+def test_tables_of_tiers_state_the_reason_for_the_default_plain_speed(results: dict[str, Result]) -> None:
+    footers = [
+        dict(table.footer)
+        for name in ("compare", "scenario")
+        for table in results[name].tables()
+        if table.title.startswith("Tiers")
+    ]
+    assert len(footers) == 2
+    assert all("default: 50 tokens/s, because GPU services" in footer["plain tier"] for footer in footers)
+    assert plain_speed_footer([32.0]) == plain_speed_footer([32.0, 50.0]) == plain_speed_footer([]) == []
 
 
 def check_printed_table(table: Table, width: int) -> None:

@@ -227,6 +227,7 @@ def _answer(scenario: Scenario, on_progress: OnProgress, jobs: int | None) -> Sc
     notes = [f"Note: {printable(scenario.note)}."] if scenario.note else []
     return ScenarioResult.from_parts(
         scenario,
+        plain_speeds=None if scenario.tiers is None else scenario.tiers.plain_speed,
         verdict=(*verdict_of(combinations, published), *notes),
         published=published,
         combinations=combinations,

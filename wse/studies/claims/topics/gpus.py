@@ -11,7 +11,7 @@ import numpy as np
 from wse.hardware.number import SourcedNumber
 from wse.program.routing import expected_experts
 from wse.serving.drafts.speculation import HEAD_KIND, measured_curves
-from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
+from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_REASON, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
 from wse.serving.prices import prices_text, prices_under
@@ -41,7 +41,12 @@ def small_batches(lab: Laboratory) -> Finding:
     """
     lines, cost_ratios, are_possible = {}, [], []
     fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
-    builder = FindingBuilder("small_batches", plain_speed=PLAIN_SPEED_TOKENS_PER_S, fast_speed=fast_speed)
+    builder = FindingBuilder(
+        "small_batches",
+        plain_speed=PLAIN_SPEED_TOKENS_PER_S,
+        plain_reason=PLAIN_SPEED_REASON,
+        fast_speed=fast_speed,
+    )
     for model, gpu in ((DENSE, "h200"), (DENSE, "b200"), (MIXTURE, "h200"), (MIXTURE, "b200")):
         subject = f"{with_type(model, DTYPE)} on {GPUS} {gpu}"
         deployment = gpu_deployment(model, gpu)

@@ -10,6 +10,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
+from wse.serving.goal import plain_speed_footer
 from wse.studies.compare.curve.certainty import CurveCertainty
 from wse.studies.compare.curve.row import CurveRow
 from wse.studies.compare.curve.tables import curve_tables
@@ -70,7 +71,10 @@ class CurveResult(Result):
             self.inputs["plain_speed"],
             detail=detail,
             footer=footer,
-            tier_footer=price_footer(self.economics, with_sources=False),
+            tier_footer=[
+                *plain_speed_footer([self.inputs["plain_speed"]]),
+                *price_footer(self.economics, with_sources=False),
+            ],
         )
         return (*tables, *published)
 
