@@ -56,7 +56,11 @@ __all__ = [
 
 @checks_arguments()
 def claims(
-    *numbers: int, page: str | Path | None = None, png: str | Path | None = None, on_progress: OnProgress | None = None
+    *numbers: int,
+    page: str | Path | None = None,
+    png: str | Path | None = None,
+    price: str | Mapping[str, float] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ClaimsResult:
     """Check claims about fast inference on wafers and GPUs, as ``wse claims`` does.
 
@@ -68,11 +72,13 @@ def claims(
         numbers: Numbers of the claims to check, from 1. Without numbers, all claims are checked.
         page: Markdown file to write, a page on all claims. The plots are written next to it.
         png: Image file to write, the plot of a single claim.
+        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
+            price is exact: it has no range.
         on_progress: Called with (claims done, total claims, current computation).
     """
     from wse.studies.claims.study import decide_to_files
 
-    return decide_to_files(numbers, on_progress or ignore, page=page, png=png)
+    return decide_to_files(numbers, on_progress or ignore, page=page, png=png, price=price)
 
 
 @checks_arguments()
@@ -81,6 +87,7 @@ def scenario(
     *,
     html: str | Path | None = None,
     png: str | Path | None = None,
+    price: str | Mapping[str, float] | None = None,
     jobs: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> ScenarioResult:
@@ -95,12 +102,14 @@ def scenario(
             file.
         html: HTML file to write, a page with tables and drawings.
         png: Image file to write, with the drawings.
+        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
+            price is exact: it has no range. It overrides the table [prices] of the file.
         jobs: Number of processes. None uses all cores.
         on_progress: Called with (placements done, total placements, current placement).
     """
     from wse.studies.scenario.files import answer_to_files
 
-    return answer_to_files(source, on_progress or ignore, html=html, png=png, jobs=jobs)
+    return answer_to_files(source, on_progress or ignore, html=html, png=png, price=price, jobs=jobs)
 
 
 @checks_arguments()

@@ -59,7 +59,7 @@ SMALL = ("story", "--mesh", "11x11", "--wafers", "1", "--mapping", "region", "--
 def test_too_many_users_are_refused_with_the_maximum_number(wse: Wse) -> None:
     text = (
         r"caches of (\d+) sequences of 256 tokens on 1 wafer; "
-        r"give --users (\d+), more (--wafers (\(by bytes at least \d+\) )?or )?--replicas"
+        r"give --users (\d+), (?:--mesh \d+x\d+, )?more (--wafers (\(by bytes at least \d+\) )?or )?--replicas"
     )
     options = (*SMALL, "--prompt-len", "200", "--new-tokens", "56", "--users")
     searched, by_bytes = (re.search(text, wse("estimate", *options, n).refusal()) for n in ("7", "4000"))

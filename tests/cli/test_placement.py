@@ -1,6 +1,7 @@
 """Tests of the commands that place a model: shared defaults, equal placements, and remedies that work."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from wse.errors import DoesNotFit
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.compile.request import CompileRequest
+from wse.studies.estimate.layouts.searches import trial_with_room
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, options_of
@@ -100,6 +102,38 @@ def test_each_remedy_is_the_smallest_change_that_fits(wse: Wse, test_data: Path,
         smaller_change = smaller(remedy)
         if smaller_change:
             assert not fits(model, [*options, *smaller_change]), (smaller_change, line)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"wafers": 1, "users": 20},
+        {"wafers": 1, "users": 20, "replicas": 4},
+        {"wafers": 2, "users": 20},
+        {"wafers": 2, "users": 20, "batch": 2},
+    ],
+    ids=str,
+)
+def test_remedies_of_a_request_with_users_have_room_for_all_of_them(wse: Wse, options: dict[str, int]) -> None:
+    given = {"model": "story", "mesh": "8x8", **options}
+    arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    line = wse("estimate", "story", "--mesh", "8x8", *arguments).refusal()
+    offered = re.findall(r"--(mesh|wafers) ([0-9x]+)", line)
+    assert "mesh" in dict(offered), line
+    users = math.ceil(options["users"] / options.get("replicas", 1))
+    assert ("would make it fit with room for all users: " in line) == (options["wafers"] == 1)
+    for name, value in offered:
+        changed = given | {name: value if name == "mesh" else int(value)}
+        assert trial_with_room(prepare_estimate(make_request(EstimateRequest, **changed)), users) is not None, line
+        if name == "mesh":
+            side = int(value.partition("x")[0]) - 1
+            smaller_request = make_request(EstimateRequest, **changed | {"mesh": f"{side}x{side}"})
+            assert trial_with_room(prepare_estimate(smaller_request), users) is None, line
+
+
+def test_remedies_without_room_for_all_users_say_so(wse: Wse) -> None:
+    line = wse("estimate", "story", "--mesh", "8x8", "--wafers", "1", "--users", "1000000").refusal()
+    assert "any of these would make it fit, but without room for all users: --mesh 10x10" in line
 
 
 def fits(model: Path, options: list[str]) -> bool:

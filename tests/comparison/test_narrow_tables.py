@@ -7,11 +7,13 @@ import pytest
 from few_samples import few_samples
 
 import wse
+from tests.comparison.scenario.scenarios import FIGURE, GPU, scenario
 from tests.models.helpers import write_config
 from wse.reports.result import Result
 from wse.reports.table import Table
 from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_table, shown_columns
+from wse.serving.goal import plain_speed_footer
 
 WIDTHS = (40, 80, 120)
 SMALL_RUN = {"mesh": "6x5", "prompt_len": 8, "new_tokens": 8, "mapping": "region", "schedule": "baseline"}
@@ -34,6 +36,20 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
             model, **SMALL_RUN, wafers=[1], users=300, gpu=["h100"], ttft="1s", tpot="1ms", jobs=1
         ),
         "serve-sim": wse.serve_sim(model, **SMALL_RUN, requests=50, objective="latency", set=changed_wafer),
+        "scenario": wse.scenario(
+            scenario(
+                models=[{"model": "llama-3-8b"}],
+                machines=[GPU],
+                tiers={},
+                published=[FIGURE | {"figure": "fast_usd_per_million_tokens"}],
+            ),
+            jobs=1,
+        ),
+        "sweep": wse.sweep(
+            {"model": "llama-3-8b", "gpu": ["h100", "h200"], "gpus": 1, "prompt_len": 64, "new_tokens": 64},
+            output=tmp_path_factory.mktemp("sweep") / "table.csv",
+            jobs=1,
+        ),
     }
 
 
@@ -45,6 +61,32 @@ def test_numbers_are_whole_at_any_width(width: int, results: dict[str, Result]) 
             assert tables, name
             for table in tables:
                 check_printed_table(table, width)
+
+
+def test_tables_with_costs_state_both_ends_of_the_prices(results: dict[str, Result]) -> None:
+    priced = {"Predicted against published"}
+    for name, result in results.items():
+        for table in result.tables():
+            if table.title in priced or any("USD/Mtok" in column.title for column in table.columns):
+                priced.add(name)
+                ends = [
+                    text for label, text in table.footer if label in ("price", "USD/Mtok") and " USD/h per " in text
+                ]
+                assert ends, (name, table.title)
+                assert all(re.search(r"range \S+ to \S+: costs x \S+ to x ", text) for text in ends), ends
+    assert priced >= {"estimate", "estimate --gpu", "what-if", "compare", "compare --users", "scenario", "sweep"}
+
+
+def test_tables_of_tiers_state_the_reason_for_the_default_plain_speed(results: dict[str, Result]) -> None:
+    footers = [
+        dict(table.footer)
+        for name in ("compare", "scenario")
+        for table in results[name].tables()
+        if table.title.startswith("Tiers")
+    ]
+    assert len(footers) == 2
+    assert all("default: 50 tokens/s, because GPU services" in footer["plain tier"] for footer in footers)
+    assert plain_speed_footer([32.0]) == plain_speed_footer([32.0, 50.0]) == plain_speed_footer([]) == []
 
 
 def check_printed_table(table: Table, width: int) -> None:

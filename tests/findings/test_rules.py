@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from wse.compiler.search.search import Breadth
-from wse.errors import DoesNotFit
+from wse.errors import DoesNotFit, UnknownName
 from wse.studies.claims import layers_that_fit
 from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.serving import Serving
+from wse.studies.claims.study import decide
 from wse.studies.claims.topics.gpus import aggregate
 from wse.studies.claims.topics.residency import CONTEXTS, short_context
 from wse.studies.estimate.request import EstimateRequest
@@ -129,9 +130,38 @@ def test_verdict_on_all_users_depends_on_rate_and_cost(
 
         gpus_for_all = gpu
 
-    finding = aggregate(AllUsersLaboratory())
+    price = None if ends[0] < ends[1] else "wafer=42,h200=6,b200=3"
+    finding = aggregate(AllUsersLaboratory(price=price, priced_names={"wafer", "wse3", "h200"}))
     assert finding.verdicts == verdicts
+    assert ("with cheap wafers" in finding.answer) == (ends[0] < ends[1])
+    assert ("the prices are those of --price wafer=42,h200=6, and" in finding.reason) == (ends[0] == ends[1])
     assert answer_part in finding.answer
     low, central, high = (finding.numbers[f"dearer_2048{end}"].value for end in ("_low", "", "_high"))
     assert central == pytest.approx(42 / 6 * 10 / rate)
     assert (low, high) == pytest.approx((central * ends[0] / 42, central * ends[1] / 42))
+
+
+def test_given_price_of_a_gpu_is_used_in_claims_and_is_exact() -> None:
+    bundled, given = Laboratory(), Laboratory(price="h200=8,wafer=60")
+    before, after = (lab.gpus_for_all("llama-3.1-70b", "h200", 1_024, 1_024) for lab in (bundled, given))
+    assert after.usd_per_million_tokens == pytest.approx(2 * before.usd_per_million_tokens)  # bundled: 4 USD/h
+    assert after.usd_per_million_tokens_ends == (after.usd_per_million_tokens,) * 2
+    assert bundled.uncertain_names - given.uncertain_names == {"economics.gpu_usd_per_hour.h200"}
+
+
+@pytest.mark.slow
+def test_given_price_of_a_wafer_is_used_in_claims_and_is_exact() -> None:
+    lab = Laboratory(price="h200=8,wafer=60")
+    serving = lab.wafers_for_all("story", 64, 32)
+    assert serving.usd_per_million_tokens == pytest.approx(60 / 3_600 / serving.tokens_per_s * 1e6)
+    assert serving.usd_per_million_tokens_ends == (serving.usd_per_million_tokens,) * 2
+    assert "economics.wafer_usd_per_hour" not in lab.uncertain_names
+    assert lab.priced_names == {"wafer", "wse3"}
+
+
+def test_price_that_no_claim_uses_is_noted() -> None:
+    result, _ = decide([8], price="wafer=60")
+    assert result.note == "--price of wafer has no effect"
+    assert "--price of wafer has no effect" in {row["text"] for row in result.tables()[0].rows}
+    with pytest.raises(UnknownName, match="unknown wafer or GPU 'wafers'"):
+        decide([8], price="wafers=60")

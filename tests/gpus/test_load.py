@@ -41,6 +41,8 @@ def test_file_is_based_on_a_preset(tmp_path: Path) -> None:
     file.write_text('base = "h100"\nhbm_bytes_per_s = 2e12\n')
     assert load_gpu(file) == replace(load_gpu("h100"), name="mine", hbm_bytes_per_s=2e12)
     assert gpu_numbers(file)["hbm_bytes_per_s"].grade == "U"
+    file.write_text('base = "h100"\nhbm_bytes_per_s = "2TB/s"\nhbm_bytes = "96GiB"\n')
+    assert load_gpu(file) == replace(load_gpu("h100"), name="mine", hbm_bytes_per_s=2e12, hbm_bytes=96 * 2**30)
     stack = tmp_path / "own.toml"
     stack.write_text('base = "vllm"\nexpert_layer_s = { hopper = 1e-5, blackwell = 2e-5, ampere = 3e-5 }\n')
     assert load_stack(stack, "blackwell").expert_layer_s == 2e-5

@@ -35,6 +35,20 @@ def test_a_table_may_carry_unit_grade_and_source(tmp_path: Path) -> None:
     assert (number.value, number.unit, number.grade, number.source) == (3, "cycle", "M", "our lab")
 
 
+def test_a_number_may_be_a_string_with_a_unit(tmp_path: Path) -> None:
+    path = write_toml(
+        tmp_path,
+        'base = "wse3"\nsram_bytes_per_pe = "96KiB"\nwafer_link_latency_s = "200ns"\nhop_cycles = "2"\n'
+        'clock_hz = { value = "1.1GHz", unit = "Hz", range = ["1GHz", 1_200_000_000] }\n',
+    )
+    wafer = load_wafer(path)
+    assert (wafer.sram_bytes_per_pe, wafer.wafer_link_latency_s, wafer.hop_cycles) == (98_304, 2e-7, 2)
+    assert isinstance(wafer.sram_bytes_per_pe, int)
+    assert provenance(path)["clock_hz"].low_value_high == (1e9, 1.1e9, 1.2e9)
+    software = load_software(write_toml(tmp_path, 'base = "tuned"\ncode_bytes_per_pe = "8KiB"\n'), "wse2")
+    assert software.code_bytes_per_pe == 8_192
+
+
 def test_a_full_file_needs_no_base(tmp_path: Path) -> None:
     numbers = {key: number.value for key, number in provenance("wse2").items()}
     text = 'generation = "wse3"\n' + "".join(f"{key} = {value}\n" for key, value in numbers.items())
@@ -95,7 +109,17 @@ KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generatio
         ("mesh_rows = 10_001", "mesh_rows = 10001: give a number from 1 to 10,000 (row)"),
         ("mesh_rows = 1.5", "mesh_rows = 1.5: give a whole number from 1 to 10,000"),
         ("clock_hz = nan", "clock_hz = nan: give a number from 1,000 to 1,000,000,000,000 (Hz)"),
-        ("hop_cycles = '2'", "hop_cycles = '2': Input should be a valid integer"),
+        ("hop_cycles = 'two'", "hop_cycles = 'two': give a number, in cycle, or a table with value, unit, grade"),
+        ("hop_cycles = '2.5'", "hop_cycles = 2.5: give a whole number from 1 to 10,000"),
+        (
+            "clock_hz = '1.1Ghz'",
+            "clock_hz = '1.1Ghz': give a number, in Hz or with one of Hz, kHz, MHz, GHz, or a table",
+        ),
+        ("sram_bytes_per_pe = { value = '48k' }", "sram_bytes_per_pe = value '48k': give a number, in byte/PE or with"),
+        (
+            "sram_bytes_per_pe = '2GiB'",
+            "sram_bytes_per_pe = 2147483648: give a number from 1 to 1,073,741,824 (byte/PE)",
+        ),
         ("hop_cycles = { value = 1, grade = 'Z' }", "hop_cycles = grade 'Z': Input should be 'M', 'V', 'D', 'I'"),
         ("hop_cycles = { value = 1, units = 'cycle' }", "hop_cycles = units 'cycle': Extra inputs are not permitted"),
         ("hop_cycles = { unit = 'cycle' }", "hop_cycles = value {'unit': 'cycle'}: Field required"),

@@ -14,6 +14,7 @@ def claims(
     number: Annotated[list[str] | None, Option(positional=True, repeats=True, metavar="N")] = None,
     page: Annotated[str | None, Option(panel="Output", metavar="FILE.md")] = None,
     png: Annotated[str | None, Option(panel="Output", metavar="FILE.png")] = None,
+    price: opt.Price = None,
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
     """Check claims about fast inference, on wafers and on GPUs.
@@ -32,12 +33,14 @@ def claims(
         number: Claims to explain, by their numbers. Default: all.
         page: Also write a page of the claims, with their plots in the same folder.
         png: Also draw the plot of one claim.
+        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
+            price is exact: it has no range.
     """
     from wse.reports.progress import CLAIMING, progress_on
     from wse.studies.claims.study import decide_to_files
 
     with progress_on(sys.stderr, CLAIMING) as on_progress:
-        result = decide_to_files(tuple(map(_number, number or ())), on_progress, page=page, png=png)
+        result = decide_to_files(tuple(map(_number, number or ())), on_progress, page=page, png=png, price=price)
     opt.print_result(result, json=json, detail=bool(number))
 
 

@@ -21,6 +21,8 @@ R = TypeVar("R", bound="Result")
 
 Json = Annotated[bool, Option(doc="Print one JSON object on stdout and nothing else there.", panel="Output")]
 
+Price = Annotated[str | None, Option(panel="Output", metavar="NAME=USD,...")]
+
 WriteMapping = Annotated[
     str | None,
     Option(

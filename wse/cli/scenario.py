@@ -17,6 +17,7 @@ def scenario(
     ] = None,
     png: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
     html: Annotated[str | None, Option(panel="Output", metavar="FILE")] = None,
+    price: opt.Price = None,
     detail: Annotated[bool, Option(panel="Output")] = False,  # noqa: FBT002
     json: opt.Json = False,  # noqa: FBT002
 ) -> None:
@@ -36,6 +37,8 @@ def scenario(
         name: A bundled scenario, or a TOML file. Without it, list the bundled ones.
         png: Write its drawings as an image.
         html: Write one page with tables and drawings.
+        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
+            price is exact: it has no range. It overrides the table [prices] of the file.
         detail: Also list all combinations, with each figure, and assumptions.
     """
     from wse.errors import BadInput
@@ -43,11 +46,11 @@ def scenario(
     from wse.studies.scenario.files import answer_to_files, print_scenario, scenarios
 
     if name is None:
-        for option, text in (("--png", png), ("--html", html)):
+        for option, text, aim in (("--png", png, "draw"), ("--html", html, "draw"), ("--price", price, "price")):
             if text is not None:
-                raise BadInput(f"{option} {text}: there is no scenario to draw; give a NAME or FILE")
+                raise BadInput(f"{option} {text}: there is no scenario to {aim}; give a NAME or FILE")
         opt.print_result(scenarios(), json=json, detail=detail)
         return
     with progress_on(sys.stderr, ANSWERING) as on_progress:
-        result = answer_to_files(name, on_progress, html=html, png=png)
+        result = answer_to_files(name, on_progress, html=html, png=png, price=price)
     opt.print_result(result, json=json, print_text=partial(print_scenario, detail=detail))

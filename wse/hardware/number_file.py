@@ -1,4 +1,8 @@
-"""Check numbers from user files: plain numbers, or tables with unit, grade, source and range."""
+"""Check numbers from user files: plain numbers, or tables with unit, grade, source and range.
+
+A number can also be a string with a unit, such as ``"96KiB"``, which is converted to the unit of the
+field.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import pydantic
 from wse.errors import BadWafer, UnknownName
 from wse.files import short_repr
 from wse.hardware.number import Grade, SourcedNumber, bounds_of, unit_of
+from wse.hardware.quantity import number_form, read_quantity
 
 
 class _Entry(pydantic.BaseModel):
@@ -61,8 +66,8 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
         path: File with the number, or a description of its origin, for error messages.
         name: Field name, which determines the unit and bounds. It may be followed by ``.`` and the
             name of a generation or machine (``wafer_power_w.cs4``).
-        raw_value: A number, or a table with ``value`` and optionally ``unit``, ``grade``,
-            ``source``, ``range`` and ``range_source``.
+        raw_value: A number or a string such as ``"96KiB"``, or a table with ``value`` and
+            optionally ``unit``, ``grade``, ``source``, ``range`` and ``range_source``.
         number_type: int or float. For float, integers are accepted too; for int, floats are
             rejected.
         default_source: Source of the number if the table does not specify one.
@@ -73,15 +78,18 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
     """
     key = name.partition(".")[0]
     place, unit = f"{path}: {name}", unit_of(key)
+    table = raw_value if isinstance(raw_value, dict) else {"value": raw_value}
+    numbers = {name: _with_number(table[name], unit) for name in ("value", "range") if name in table}
     try:
-        entry = _Entry.model_validate(raw_value if isinstance(raw_value, dict) else {"value": raw_value})
+        entry = _Entry.model_validate(table | numbers)
     except pydantic.ValidationError as error:
         fault = error.errors(include_url=False)[0]
         key_path = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
         key_path = f" {key_path}" if isinstance(raw_value, dict) and key_path else ""
+        fault_text = "" if fault["loc"][0] == "value" and "value" in table else f"{fault['msg']}; "
         raise BadWafer(
-            f"{place} ={key_path} {short_repr(fault['input'])}: {fault['msg']}; "
-            f"give a number in {unit}, or a table with value, unit, grade, source, range, range_source"
+            f"{place} ={key_path} {short_repr(fault['input'])}: {fault_text}"
+            f"give {number_form(unit)}, or a table with value, unit, grade, source, range, range_source"
         ) from error
     if entry.unit is not None and entry.unit != unit:
         raise BadWafer(f"{place} is given in {short_repr(entry.unit)}: give it in {unit!r}")
@@ -106,3 +114,18 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
         range=number_range,
         range_source=entry.range_source,
     )
+
+
+def _with_number(raw_value: Any, unit: str) -> Any:
+    """Convert a string such as ``"96KiB"``, or each string of a list, to a number.
+
+    Other values, and strings that are no numbers, are returned unchanged.
+
+    Args:
+        raw_value: The value, or the list of both ends of a range.
+        unit: Unit of the result.
+    """
+    if isinstance(raw_value, list):
+        return [_with_number(item, unit) for item in raw_value]
+    number = read_quantity(raw_value, unit) if isinstance(raw_value, str) else None
+    return raw_value if number is None else number

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import NARROW, WIDEST, bar, count, hertz, percent, plural, printable, ranged, seconds
+from wse.reports.terminal import NARROW, WIDEST, bar, count, hertz, percent, plural, printable, seconds
 
 if TYPE_CHECKING:
     from wse_mappings.strategies.strategy import Strategy
@@ -35,16 +35,15 @@ def scale_note(price: PriceEnds, machine: str) -> str:
     return f"at {_PRICE(value)} USD/h per {machine}{ends}"
 
 
-def price_text(price: PriceEnds, machine: str, assumptions: str) -> str:
-    """Return a phrase with a price, its range, its machine and its source.
+def price_text(price: PriceEnds, machine: str, source: str = "") -> str:
+    """Return a phrase with a price, its range, the effect of the range on costs, and its source.
 
     Args:
         price: Low end, value and high end in USD per hour.
-        machine: Machine that the price is for: "wafer" or "GPU".
-        assumptions: Text of the form ``NAME VALUE: SOURCE``, of which only the source is used.
+        machine: Type of machine that the price is for, such as "wafer".
+        source: Source of the price; empty to leave it out.
     """
-    low, value, high = price
-    return f"{ranged(value, low, high, _PRICE)} USD/h per {machine}: {assumptions.partition(': ')[2]}"
+    return "; ".join(filter(None, (scale_note(price, machine), source)))
 
 
 def tile_name(name: str) -> str:

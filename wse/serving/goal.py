@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,10 +12,11 @@ if TYPE_CHECKING:
 
 
 PLAIN_SPEED_TOKENS_PER_S: Final = 50.0
-"""Output tokens per second of each user in a plain tier.
+"""Output tokens per second of each user in a plain tier, if no other speed is requested."""
+PLAIN_SPEED_REASON: Final = "GPU services of 70B-class models were published with 32, 49, 71 and 128 tokens/s per user"
+"""Reason for the default speed of a plain tier.
 
-Published services of 70B-class models on GPUs give 32, 49, 71 and 128 tokens/s
-(wse/data/measurements/public_tokens_per_s.csv).
+Source: wse/data/measurements/public_tokens_per_s.csv.
 """
 FAST_TIMES: Final = 2.5
 """Ratio of the speed of a fast tier to that of a plain tier.
@@ -36,6 +38,21 @@ PURPOSES: Final = {
     COST: "the lowest cost per token",
 }
 """Description of each objective, as it follows the words "chosen for"."""
+
+
+def plain_speed_footer(speeds: Collection[float]) -> list[tuple[str, str]]:
+    """Return the line below a table of tiers that gives the reason for the default plain speed.
+
+    Args:
+        speeds: Speeds of the plain tier in tokens/s per user.
+
+    Returns:
+        A list with a (label, text) pair; an empty list for speeds other than the default.
+    """
+    speed = PLAIN_SPEED_TOKENS_PER_S
+    return (
+        [("plain tier", f"default: {speed:g} tokens/s, because {PLAIN_SPEED_REASON}")] if [*speeds] == [speed] else []
+    )
 
 
 def purpose_text(objective: str | None) -> str:

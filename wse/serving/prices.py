@@ -80,29 +80,54 @@ def gpu_price(price: Price | None, gpu: str) -> float | None:
     return _own_price(read_prices(price), (gpu,))
 
 
+def check_prices(price: Price | None, machines: Iterable[Collection[str]]) -> None:
+    """Check the stated prices for several machines.
+
+    Args:
+        price: Prices as stated.
+        machines: For each machine, the names under which it can have a price.
+
+    Raises:
+        UnknownName: One of the names matches no machine.
+        BadInput: There are two prices of the same machine.
+    """
+    own_names = [*machines]
+    _check_names(read_prices(price), {name for names in own_names for name in names})
+    for names in own_names:
+        _own_price(prices_under(price, names) or {}, names)
+
+
 def unused_prices_note(price: Price | None, used_names: Collection[str]) -> str | None:
     """Return a note that names the stated prices that are not used, or None if all are used.
 
     Args:
         price: Prices as stated.
-        used_names: Names under which the machine of an estimate can have a price.
+        used_names: Names under which the machines of a study can have a price.
     """
     unused_names = [name for name in read_prices(price) if name not in used_names]
     return f"--price of {' and '.join(unused_names)} has no effect" if unused_names else None
 
 
+def prices_under(price: Price | None, names: Collection[str]) -> dict[str, float] | None:
+    """Return the stated prices under some names, or None if there are none.
+
+    A command that compares machines passes each machine only its own prices.
+
+    Args:
+        price: Prices as stated.
+        names: Names under which one machine can have a price.
+    """
+    return {key: usd for key, usd in read_prices(price).items() if key in names} or None
+
+
 def prices_of_gpu(price: Price | None, gpu: str | Path) -> dict[str, float] | None:
     """Return the stated prices that apply to one GPU, or None if there are none.
-
-    The prices of other machines are dropped, because a command that compares machines passes each
-    machine only its own prices.
 
     Args:
         price: Prices as stated.
         gpu: Name or file of the GPU.
     """
-    name = load_gpu(gpu).name
-    return {key: usd for key, usd in read_prices(price).items() if key == name} or None
+    return prices_under(price, (load_gpu(gpu).name,))
 
 
 def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict[str, float] | None:
@@ -129,13 +154,22 @@ def _own_price(prices: Mapping[str, float], names: Collection[str]) -> float | N
         UnknownName: A price has a name that matches no machine.
         BadInput: Several names of this machine have a price.
     """
-    for name in prices:
-        if name not in names and name not in _known_machines():
-            raise UnknownName("wafer or GPU", name, {*_known_machines(), *names}, place="--price")
+    _check_names(prices, names)
     own_prices = {name: usd for name, usd in prices.items() if name in names}
     if len(own_prices) > 1:
         raise BadInput(f"--price: {' and '.join(own_prices)} are the same wafer; keep one")
     return next(iter(own_prices.values()), None)
+
+
+def _check_names(prices: Iterable[str], names: Collection[str]) -> None:
+    """Check that each name with a price is among ``names`` or the name of a known machine.
+
+    Raises:
+        UnknownName: A name matches no machine.
+    """
+    for name in prices:
+        if name not in names and name not in _known_machines():
+            raise UnknownName("wafer or GPU", name, {*_known_machines(), *names}, place="--price")
 
 
 def _known_machines() -> set[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.comparison.scenario.scenarios import FIGURE, GPU, WAFER, scenario
 from tests.hardware.helpers import refusal
-from wse.errors import BadInput, UnknownName
+from wse.errors import BadInput, BadWafer, UnknownName
 from wse.studies.scenario.figures import FIGURES
 from wse.studies.scenario.request import bundled_scenarios, read_scenario
 
@@ -37,6 +37,8 @@ CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [
     ({"replicas": 2}, BadInput, "scenario: replicas: a scenario is of one machine; leave it out"),
     ({"think_time": 2.0}, BadInput, "scenario: think_time: users of a scenario do not pause; leave it out"),
     ({"tiers": {"plain_speed": 0.0}}, BadInput, "scenario: tiers: plain_speed = 0.0: give tokens/s of each user"),
+    ({"tiers": {"plain_speed": "fast"}}, BadInput, "scenario: tiers: plain_speed = 'fast': give tokens/s of each user"),
+    ({"prices": {"wafer_power_w": "23kW"}}, BadWafer, "scenario: prices: wafer_power_w = '23kW': give a number, in W"),
     ({"tiers": TIERS | {"speed_up": 1}}, BadInput, "scenario: tiers: speed_up = 1: give a number above 1"),
     ({"tiers": TIERS | {"speedup": 1}}, UnknownName, "scenario: tiers: unknown key 'speedup': did you mean 'speed_up'"),
     ({"tiers": TIERS, "users": 2}, BadInput, "scenario: users: with [tiers] users follow from the speed"),
@@ -62,17 +64,24 @@ def test_mistake_is_a_short_error(changes: dict[str, Any], kind: type[BadInput],
 def test_settings_are_the_products_of_models_machines_drafts_and_axes() -> None:
     drafts = [{}, {"name": "head", "draft": "0.9,0.8"}]
     table = scenario(
-        machines=[WAFER, GPU], drafts=drafts, prompt_len=["4k", 64], users="1k", prices={"wafer_power_w": 2}
+        machines=[WAFER, GPU], drafts=drafts, prompt_len=["4k", 64], users="1k", prices={"wafer_power_w": "2k"}
     )
     settings = read_scenario(table).settings
     names = {(one.machine, one.drafts, one.request.workload.prompt_len) for one in settings}
     assert names == {(m, d, p) for m in ("small", "one H100") for d in ("none", "head") for p in (4_096, 64)}
     assert {(one.request.serving.users, one.request.workload.new_tokens) for one in settings} == {(1_000, 32)}
     assert {one.request.draft for one in settings} == {None, "0.9,0.8"}
-    assert all(one.request.costs.economics == {"wafer_power_w": 2} for one in settings)
+    assert all(one.request.costs.economics == {"wafer_power_w": "2k"} for one in settings)
     assert {
         one.request.machine.wafer if one.request.gpu is None else one.request.gpu_serving.stack for one in settings
     } == {"wse3", "vllm"}
+
+
+def test_numbers_of_a_scenario_may_be_written_as_on_the_command_line() -> None:
+    figure = FIGURE | {"value": "1.5k"}
+    read = read_scenario(scenario(tiers={"plain_speed": ["1k", 50], "speed_up": "2.5"}, published=[figure]))
+    assert read.tiers is not None
+    assert (read.tiers.plain_speed, read.tiers.speed_up, read.published[0].value) == ((1_000, 50), 2.5, 1_500)
 
 
 def test_example_can_be_read_and_the_page_lists_the_figures() -> None:

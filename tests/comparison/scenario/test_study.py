@@ -5,7 +5,7 @@ import pytest
 import wse
 from tests.comparison.scenario.scenarios import FIGURE, GPU, LENGTHS, WAFER, scenario
 from tests.hardware.helpers import refusal
-from wse.errors import DoesNotFit
+from wse.errors import BadInput, DoesNotFit, UnknownName
 from wse.reports.result import as_json
 from wse.studies.scenario import study
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT
@@ -67,6 +67,31 @@ def test_prices_of_a_scenario_replace_the_bundled_prices() -> None:
     assert ratios == pytest.approx([0.1, 10])
     assert expensive.economics["wafer_usd_per_hour.wse3"].value == 6.445
     assert expensive.economics["gpu_usd_per_hour.h100"].grade == "U"
+
+
+def test_price_option_overrides_the_prices_of_a_scenario() -> None:
+    values = scenario(machines=[WAFER, GPU], prices={"wafer_usd_per_hour": 1.0}, title="prices of an option")
+    stated = answer(values, jobs=1, price="wse3=50,h100=3,b200=1")
+    plain = answer(values, jobs=1)
+    assert stated.economics["wafer_usd_per_hour.wse3"].value == 50
+    assert stated.economics["gpu_usd_per_hour.h100"].value == 3
+    wafers, gpus = (combination.prediction for combination in stated.combinations)
+    before, _ = (combination.prediction for combination in plain.combinations)
+    assert wafers.usd_per_million_tokens == pytest.approx(50 * before.usd_per_million_tokens)
+    assert gpus.usd_per_million_tokens_low == gpus.usd_per_million_tokens == gpus.usd_per_million_tokens_high
+    assert stated.verdict[-1] == "Note: --price of b200 has no effect."
+    assert plain.verdict == stated.verdict[:-1]
+
+
+@pytest.mark.parametrize(
+    ("price", "kind", "message"),
+    [
+        ("wafers=3", UnknownName, "--price: unknown wafer or GPU 'wafers': did you mean 'wafer'?"),
+        ("wafer=3,wse3=4", BadInput, "--price: wafer and wse3 are the same wafer; keep one"),
+    ],
+)
+def test_price_option_of_a_scenario_is_checked(price: str, kind: type[BadInput], message: str) -> None:
+    assert refusal(kind, answer, scenario(machines=[WAFER, GPU]), price=price).startswith(message)
 
 
 TIERS = {"plain_speed": [60, 200, 5_000, 6_000], "speed_up": 2.0}

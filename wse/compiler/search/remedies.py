@@ -39,8 +39,8 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
         software: Costs of the software on the wafer.
         options: The requested options. Their number of wafers is ignored.
     """
-    first_count = math.ceil(min_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols))
-    wafer_count = _fewest_from(max(1, first_count), spec, wafer, software, options, whole_layers=False)
+    first_count = _wafers_by_bytes(spec, wafer, software, options)
+    wafer_count = _fewest_from(first_count, spec, wafer, software, options, whole_layers=False)
     return _max_wafers(spec) if wafer_count is None else wafer_count
 
 
@@ -94,6 +94,11 @@ def _fewest_from(
     return _first_passing(range(first_count, _max_wafers(spec) + 1), fits_on)
 
 
+def _wafers_by_bytes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
+    """Return the minimum number of wafers, at least 1, whose SRAM can hold weights and KV caches."""
+    return max(1, math.ceil(min_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols)))
+
+
 def _max_wafers(spec: ModelSpec) -> int:
     """Return the largest number of wafers to try: one per layer, but at most `MAX_WAFERS`."""
     return min(spec.layer_count, MAX_WAFERS)
@@ -111,6 +116,7 @@ def remedies(
     software: SoftwareProfile,
     options: Options,
     fewer_users: Callable[[int], str] = fewer_prompts,
+    users: int = 0,
 ) -> list[str]:
     """Return suggestions, for error messages, of changes to the request that make the model fit.
 
@@ -125,30 +131,36 @@ def remedies(
         software: Costs of the software on the wafer.
         options: The requested options.
         fewer_users: Function that returns the phrase that suggests a given number of users.
+        users: Number of users whose KV caches must fit at the same time, each with a full context;
+            0 for the users of one pass.
     """
+    options = replace(options, cache_tokens=max(options.cache_tokens, users * options.context))
 
     def fits_with(**changes: Any) -> bool:
         """Return whether the request fits on the same mesh with some options changed."""
         return fits(spec, wafer, software, replace(options, **changes))
 
     as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
-    larger_mesh = None if as_listed else _larger(spec, whole_wafer, wafer, software, options)
+    larger = None if as_listed else larger_mesh(spec, whole_wafer, wafer, software, options)
     max_wafers = _max_wafers(spec)
-    more_wafers = range(options.wafers + 1, options.wafers + 1 if as_listed else max_wafers + 1)
+    min_wafers = max(options.wafers + 1, _wafers_by_bytes(spec, wafer, software, options))
+    more_wafers = range(min_wafers, min_wafers if as_listed else max_wafers + 1)
     wafers = _first_passing(more_wafers, lambda n: fits_with(wafers=n))
     mapping = _search_mapping(options, max_wafers + 1 if wafers is None else wafers, fits_with)
     dtype = _narrower(spec, options, fits_with)
     fits_spread = options.experts == DEDICATED and fits_with(experts=DISTRIBUTED)
-    context = largest_passing(max(options.prompt_tokens) + 1, options.context, lambda n: fits_with(context=n))
-    users = largest_passing(1, options.batch, lambda n: fits_with(prompt_tokens=options.prompt_tokens[:n]))
+    context = largest_passing(
+        max(options.prompt_tokens) + 1, options.context, lambda n: fits_with(context=n, cache_tokens=users * n)
+    )
+    batch = largest_passing(1, options.batch, lambda n: fits_with(prompt_tokens=options.prompt_tokens[:n]))
     suggestions = (
-        larger_mesh,
+        larger,
         None if wafers is None else f"--wafers {wafers}",
         mapping,
         dtype,
         "--experts distributed" if fits_spread else None,
         None if context is None else f"--context {context}",
-        None if users is None else fewer_users(users),
+        None if batch is None else fewer_users(batch),
         _shorter_pass(options, fits_with),
     )
     return [suggestion for suggestion in suggestions if suggestion is not None]
@@ -165,7 +177,7 @@ def _shorter_pass(options: Options, fits_with: Callable[..., bool]) -> str | Non
     return "no --verify-tokens" if options.verify_tokens and fits_with(verify_tokens=0) else None
 
 
-def _larger(
+def larger_mesh(
     spec: ModelSpec, whole_wafer: WaferSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
 ) -> str | None:
     """Return a phrase that suggests the smallest larger mesh or region on which the model fits.

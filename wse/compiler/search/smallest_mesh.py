@@ -10,7 +10,7 @@ from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.feasibility import fits
 from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.spec import ModelSpec
-from wse.models.tensors.model_tensors import stored_bytes
+from wse.models.tensors.model_tensors import cache_bytes, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 
 
@@ -76,6 +76,8 @@ def smallest_mesh(
 
 
 def min_pes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> float:
-    """Return how many PEs are needed to store only the weights, not rounded."""
-    weight_bytes = stored_bytes(spec, options.dtype, ELEMENT_BYTES[options.activation_type])
-    return weight_bytes / max(free_bytes_per_pe(wafer, software), 1)
+    """Return how many PEs are needed to store only the weights and the KV caches, not rounded."""
+    element_bytes = ELEMENT_BYTES[options.activation_type]
+    weight_bytes = stored_bytes(spec, options.dtype, element_bytes)
+    kv_bytes = options.planned_users * cache_bytes(spec, options.context, element_bytes)
+    return (weight_bytes + kv_bytes) / max(free_bytes_per_pe(wafer, software), 1)

@@ -4,94 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from wse.arrays import F64
 from wse.hardware.generations import DEFAULT_WAFER
 from wse.hardware.load import load_wafer
 from wse.hardware.number import SourcedNumber
 from wse.models.configs.config import bundled_spec
 from wse.reports.progress import ignore
+from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.goal import THROUGHPUT
 from wse.serving.gpus.server import GpuServer
-from wse.serving.operating_point import operating_point
+from wse.serving.operating_point import Deployment, operating_point
 from wse.serving.plan import saturating_users
+from wse.serving.prices import WAFER, prices_text, prices_under
 from wse.studies.claims.certainty import Cases
 from wse.studies.claims.layers_that_fit import LayersThatFit, find_layers
+from wse.studies.claims.sampled_estimate import SampledEstimate, sampled_estimate, uncertain_names
 from wse.studies.claims.serving import Serving, gpu_deployment, gpu_request, serving_of
-from wse.studies.compare.grid.combination import with_link
 from wse.studies.compare.request import WaferLink
-from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafts.result import DraftPlanResult
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.layouts.choose_layout import choose_layout
-from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
+from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.ranges.constants import SAMPLES, SEED, probabilities_of, values_at
 from wse.studies.estimate.ranges.retiming import TIMES
 from wse.studies.estimate.ranges.sampled_figures import (
     COST,
-    DECODE_ERROR,
     GPU_ERROR,
     PREFILL_ERROR,
     PRICE,
-    Uncertainty,
     gpu_price_and_power,
     gpu_time_ratios,
     sampled_figures,
     sampled_gpu_figures,
-    sampled_times,
 )
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
-from wse.studies.estimate.study import estimate_of, timed_estimate
+from wse.studies.estimate.study import timed_estimate
 from wse.studies.options.option import make_request
 from wse.studies.results.operating_points import point_result
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SampledEstimate:
-    """Estimated speed of a model on wafers, and how it varies among samples of the constants.
-
-    Attributes:
-        result: The estimate with the stated constants.
-        time_ratios: float64 ``[samples, 4]``, the four durations listed in `TIMES`, such as the
-            time per token. Each is divided by its value with the stated constants.
-        uncertain_names: Names of the constants and model errors on which the times depend.
-    """
-
-    result: EstimateResult
-    time_ratios: F64
-    uncertain_names: frozenset[str]
-
-
-def sampled_estimate(request: EstimateRequest, link: WaferLink | None) -> SampledEstimate:
-    """Estimate the speed of a model, and how it varies with the uncertain constants.
-
-    The times are computed for random samples of the constants within their ranges.
-
-    Args:
-        request: The model and the wafers.
-        link: Inter-wafer link to use instead of the wafer's own; None to keep the wafer's own link.
-
-    Raises:
-        DoesNotFit: The model does not fit on the requested wafers.
-    """
-    estimate: PreparedEstimate = with_link(prepare_estimate(request), link)
-    layout = choose_layout(estimate, compile_fastest)
-    uncertainty = uncertainty_of(layout.prepared, layout.compilation.program)
-    return SampledEstimate(
-        result=estimate_of(layout.prepared, layout.compilation.program),
-        time_ratios=sampled_times(uncertainty, SAMPLES, SEED),
-        uncertain_names=uncertain_names(uncertainty),
-    )
-
-
-def uncertain_names(uncertainty: Uncertainty) -> frozenset[str]:
-    """Return the names of the constants and of the model error that the time per token depends on."""
-    return frozenset({*(constant.name for constant in uncertainty.surface.constants), DECODE_ERROR})
+WAFER_NAMES: Final = frozenset({WAFER, DEFAULT_WAFER})
+"""Names under which the wafers of claims can have a price."""
 
 
 @dataclass(slots=True)
@@ -102,12 +59,16 @@ class Laboratory:
 
     Attributes:
         on_work: Function that is called with a description before each long computation.
+        price: Prices of wafers and GPUs, in the format of ``--price``; None for the bundled prices.
         uncertain_names: Names of the uncertain constants that were used since this set was last
             cleared. These are the constants on which the verdict on the current claim depends.
+        priced_names: Names, in the format of ``--price``, of the machines whose prices were used.
     """
 
     on_work: Callable[[str], None] = ignore
+    price: str | None = None
     uncertain_names: set[str] = field(default_factory=set)
+    priced_names: set[str] = field(default_factory=set)
     _layers: dict[tuple[str, int, str], LayersThatFit] = field(default_factory=dict)
     _estimates: dict[tuple[object, ...], SampledEstimate] = field(default_factory=dict)
 
@@ -195,7 +156,7 @@ class Laboratory:
 
         All other arguments are the same as for `gpu_deployment`.
         """
-        return serving_of(gpu_deployment(model, gpu, prompt, new), users)
+        return serving_of(self._priced_gpus(model, gpu, prompt, new), users)
 
     def gpus_for_all(self, model: str, gpu: str, prompt: int, new: int) -> Serving:
         """Return the speed and cost per token when GPUs serve as many users as is useful.
@@ -204,11 +165,23 @@ class Laboratory:
         for `gpu_deployment`. The cost is also computed for random samples of the model error and of
         the price of a GPU.
         """
-        deployment = gpu_deployment(model, gpu, prompt, new)
+        deployment = self._priced_gpus(model, gpu, prompt, new)
         users = saturating_users(deployment)
-        self.uncertain_names |= {GPU_ERROR, gpu_price_and_power(gpu)[0]}
+        self.priced_names.add(gpu)
+        self.uncertain_names.add(GPU_ERROR)
+        self._add_price_name(gpu_price_and_power(gpu)[0], deployment)
         sampled = sampled_gpu_figures(deployment, point_result(operating_point(deployment, users)))
         return serving_of(deployment, users, sampled[COST])
+
+    def _priced_gpus(self, model: str, gpu: str, prompt: int, new: int) -> GpuDeployment:
+        """Return a deployment on GPUs with the price in `price`. The arguments are those of `gpu_deployment`."""
+        return gpu_deployment(model, gpu, prompt, new, prices_text(prices_under(self.price, (gpu,))))
+
+    def _add_price_name(self, name: str, deployment: Deployment) -> None:
+        """Add the name of a machine's price to `uncertain_names`, unless the price is exact."""
+        assert deployment.economics is not None  # bundled machines have prices
+        if deployment.economics.usd_per_hour.range is not None:
+            self.uncertain_names.add(name)
 
     def gpu_times(self, server: GpuServer, run: str = "") -> Cases:
         """Return random samples of how much longer a run on GPUs takes than predicted, as a factor.
@@ -253,8 +226,14 @@ class Laboratory:
             context: Number of tokens per request, including prompt and generated tokens.
             new: Number of generated tokens per request.
         """
+        self.priced_names |= WAFER_NAMES
         request = make_request(
-            EstimateRequest, model=model, prompt_len=context - new, new_tokens=new, objective=THROUGHPUT
+            EstimateRequest,
+            model=model,
+            prompt_len=context - new,
+            new_tokens=new,
+            objective=THROUGHPUT,
+            price=prices_under(self.price, WAFER_NAMES),
         )
         min_wafers = prepare_estimate(request).options.wafers
         servings = []
@@ -265,7 +244,8 @@ class Laboratory:
             if deployment.max_concurrency:
                 users = saturating_users(deployment)
                 uncertainty = uncertainty_of(layout.prepared, layout.compilation.program)
-                self.uncertain_names |= {*uncertain_names(uncertainty), PREFILL_ERROR, PRICE}
+                self.uncertain_names |= {*uncertain_names(uncertainty), PREFILL_ERROR}
+                self._add_price_name(PRICE, deployment)
                 sampled = sampled_figures(uncertainty, deployment, users, 1)
                 servings.append(serving_of(deployment, users, sampled[COST]))
         return min(servings, key=lambda serving: serving.usd_per_million_tokens)

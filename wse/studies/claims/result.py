@@ -213,6 +213,7 @@ class ClaimsResult(Result):
     """The requested claims about fast inference, with the verdict on each."""
 
     claims: Annotated[tuple[ClaimResult, ...], Doc("the claims, in the order of their numbers")]
+    note: Annotated[str | None, Doc("prices that were given but that none of the claims uses")] = None
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Return one table of all claims, or two tables (verdict and numbers) for each claim.
@@ -221,8 +222,8 @@ class ClaimsResult(Result):
         ``detail``, every claim has two tables.
         """
         if len(self.claims) > 1 and not detail:
-            return (_overview(self.claims),)
-        return tuple(table for claim in self.claims for table in _tables_of(claim))
+            return (_overview(self.claims, self.note),)
+        return tuple(table for claim in self.claims for table in _tables_of(claim, self.note))
 
 
 def claim_result(claim: Claim, finding: Finding, uncertain_names: Collection[str]) -> ClaimResult:
@@ -240,8 +241,13 @@ def claim_result(claim: Claim, finding: Finding, uncertain_names: Collection[str
     return ClaimResult.from_parts(claim, finding, certainty, n=claim.number, share_of_samples=certainty.share, **texts)
 
 
-def _overview(claims: tuple[ClaimResult, ...]) -> Table:
-    """Return a table with the text, verdict and answer for each claim."""
+def _overview(claims: tuple[ClaimResult, ...], note: str | None) -> Table:
+    """Return a table with the text, verdict and answer for each claim.
+
+    Args:
+        claims: The claims.
+        note: Note below the table, or None.
+    """
     columns = (
         number("n", "", count),
         Column(key="claim", wraps=True),
@@ -254,11 +260,17 @@ def _overview(claims: tuple[ClaimResult, ...]) -> Table:
         rows=claims,
         title="Claims about fast inference",
         note="each decided by a computation; samples: share with this verdict; wse claims N explains one",
+        footer=[("note", note)] if note else [],
     )
 
 
-def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
-    """Return two tables for a claim: the verdict with its reasons, and the supporting numbers."""
+def _tables_of(claim: ClaimResult, note: str | None) -> tuple[Table, Table]:
+    """Return two tables for a claim: the verdict with its reasons, and the supporting numbers.
+
+    Args:
+        claim: The claim.
+        note: Note below the reasons, or None.
+    """
     verdict_table = pair_table(
         [
             ("claim", claim.claim),
@@ -268,6 +280,7 @@ def _tables_of(claim: ClaimResult) -> tuple[Table, Table]:
             ("basis", claim.reason),
             ("source", claim.source),
             ("see it with", claim.command),
+            *([("note", note)] if note else []),
         ],
         f"Claim {claim.n}",
     )

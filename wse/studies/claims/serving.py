@@ -35,7 +35,9 @@ def gpu_request(model: str, gpu: str, **options: Any) -> EstimateRequest:
 
 
 @cache
-def gpu_deployment(model: str, gpu: str, prompt: int = 1_024, new: int = 1_024) -> GpuDeployment:
+def gpu_deployment(
+    model: str, gpu: str, prompt: int = 1_024, new: int = 1_024, price: str | None = None
+) -> GpuDeployment:
     """Return the deployment of a bundled model on GPUs, from which speed and cost are computed.
 
     Args:
@@ -43,8 +45,9 @@ def gpu_deployment(model: str, gpu: str, prompt: int = 1_024, new: int = 1_024) 
         gpu: Name of a bundled GPU.
         prompt: Number of tokens per prompt.
         new: Number of generated tokens per request.
+        price: Price of the GPU, in the format of ``--price``; None for the bundled price.
     """
-    return prepare_gpus(gpu_request(model, gpu, prompt_len=prompt, new_tokens=new)).deployment
+    return prepare_gpus(gpu_request(model, gpu, prompt_len=prompt, new_tokens=new, price=price)).deployment
 
 
 def gpu_server(model: str, gpu: str) -> GpuServer:

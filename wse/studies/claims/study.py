@@ -11,7 +11,8 @@ from typing import Final
 from wse.errors import BadInput
 from wse.reports.output_file import output_path, picture_path, write_output
 from wse.reports.progress import OnProgress, ignore
-from wse.studies.claims.laboratory import Laboratory
+from wse.serving.prices import Price, check_prices, prices_text, unused_prices_note
+from wse.studies.claims.laboratory import WAFER_NAMES, Laboratory
 from wse.studies.claims.page import image_of, write_page
 from wse.studies.claims.result import Claim, ClaimsResult, Curves, Finding, claim_result, claim_tables
 
@@ -43,25 +44,29 @@ CLAIMS: Final = tuple(
 )
 
 
-def decide(numbers: Sequence[int] = (), on_progress: OnProgress = ignore) -> tuple[ClaimsResult, dict[int, Curves]]:
+def decide(
+    numbers: Sequence[int] = (), on_progress: OnProgress = ignore, *, price: Price | None = None
+) -> tuple[ClaimsResult, dict[int, Curves]]:
     """Decide which of the collected claims about fast inference are true.
 
     Args:
         numbers: Numbers of the claims; all claims if empty.
         on_progress: Called with (number of finished claims, total number of claims, current work).
+        price: Prices that replace the bundled ones. They have no range.
 
     Returns:
         The verdicts, and the content of the plots by claim number. Some claims have no plot.
 
     Raises:
-        BadInput: One of the numbers does not belong to any claim.
+        BadInput: One of the numbers does not belong to any claim, or a price is invalid.
         DoesNotFit: A model does not fit on the requested wafers. This does not happen with the
             bundled models.
     """
     check_numbers(numbers)
+    check_prices(price, [WAFER_NAMES])
     claims = [claim for claim in CLAIMS if not numbers or claim.number in numbers]
     results, curves = [], {}
-    lab = Laboratory()
+    lab = Laboratory(price=prices_text(price))
     for i, claim in enumerate(claims):
         lab.on_work = partial(on_progress, i, len(claims))
         lab.uncertain_names.clear()
@@ -70,7 +75,7 @@ def decide(numbers: Sequence[int] = (), on_progress: OnProgress = ignore) -> tup
         if finding.curves is not None:
             curves[claim.number] = finding.curves
     on_progress(len(claims), len(claims), "")
-    return ClaimsResult(claims=tuple(results)), curves
+    return ClaimsResult(claims=tuple(results), note=unused_prices_note(price, lab.priced_names)), curves
 
 
 def check_drawn(numbers: Sequence[int]) -> None:
@@ -100,7 +105,12 @@ def check_numbers(numbers: Sequence[int]) -> None:
 
 
 def decide_to_files(
-    numbers: Sequence[int], on_progress: OnProgress, *, page: str | Path | None, png: str | Path | None
+    numbers: Sequence[int],
+    on_progress: OnProgress,
+    *,
+    page: str | Path | None,
+    png: str | Path | None,
+    price: Price | None = None,
 ) -> ClaimsResult:
     """Decide which claims about fast inference are true, and write the requested files.
 
@@ -109,16 +119,17 @@ def decide_to_files(
         on_progress: Called with (number of finished claims, total number of claims, current work).
         page: Where to write a Markdown page with all verdicts and plots; None for no page.
         png: Where to write the plot, if a single claim is requested; None for no plot.
+        price: Prices that replace the bundled ones.
 
     Raises:
-        BadInput: A claim does not exist, a file cannot be written, or a plot is requested for
+        BadInput: A claim does not exist, a price is invalid, a file cannot be written, or a plot is requested for
             several claims or for a claim without one.
     """
     page_path = None if page is None else output_path("--page", str(page), suffix=".md", kind="a Markdown file")
     png_path = None if png is None else picture_path("--png", str(png))
     if png_path is not None:
         check_drawn(numbers)
-    result, curves = decide(numbers, on_progress)
+    result, curves = decide(numbers, on_progress, price=price)
     if page_path is not None:
         write_page(result, curves, page_path)
     if png_path is not None:

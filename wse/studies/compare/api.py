@@ -98,7 +98,8 @@ def compare(
         gpu: GPU to compare with the wafers in speed and cost: a name of `wse gpus`, or a TOML file;
             repeats.
         plain_speed: Speed of the plain service tier with gpu, in tokens/s per user; the fast tier
-            is 2.5 times as fast. Default: 50.
+            is 2.5 times as fast. Default: 50, because GPU services of 70B-class models were published
+            with 32, 49, 71 and 128 tokens/s per user.
         replicas (N|auto): Number of identical machines that share the users; auto: for each layout,
             the fewest that meet the targets; without targets, also 2, 4, 8 ... of the smaller
             machines. None is auto.

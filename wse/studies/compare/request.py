@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from wse.errors import BadInput
 from wse.hardware.quantity import COUNT, whole_number
 from wse.option import Option
-from wse.serving.goal import COST, LATENCY, PLAIN_SPEED_TOKENS_PER_S, Goal
+from wse.serving.goal import COST, LATENCY, PLAIN_SPEED_REASON, PLAIN_SPEED_TOKENS_PER_S, Goal
 from wse.studies.compare.targets import NO_TARGETS, Targets, read_parts
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
@@ -122,7 +122,7 @@ class CompareRequest:
         float | None,
         Option(
             doc="Speed of the plain service tier with --gpu, in tokens/s per user; the fast tier is 2.5 times as fast. "
-            f"Default: {PLAIN_SPEED_TOKENS_PER_S:g}.",
+            f"Default: {PLAIN_SPEED_TOKENS_PER_S:g}, because {PLAIN_SPEED_REASON}.",
             panel="Serving",
             metavar="TOKENS/S",
             flag="--plain-speed",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from wse.hardware.number import Grade
 from wse.reports.page.html_table import tables_as_html
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import prefix_text, scale_note, with_settings_text
+from wse.reports.shared_tables import prefix_text, price_text, with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
 from wse.serving.gpus.weights import FORMATS, SMALL_CACHE_BITS
@@ -48,18 +48,19 @@ class AssumptionResult(Result):
         return low, self.value, high
 
 
-def price_footer(economics: Mapping[str, AssumptionResult]) -> list[tuple[str, str]]:
-    """Return the lines below a cost table, which state each machine's price and its source.
+def price_footer(economics: Mapping[str, AssumptionResult], *, with_sources: bool = True) -> list[tuple[str, str]]:
+    """Return the lines below a cost table, which state each machine's price and its effect on costs.
 
     Args:
         economics: Assumptions, keyed by ``wafer_usd_per_hour``, ``gpu_usd_per_hour.h100`` etc.
+        with_sources: Whether to state the sources of the prices.
 
     Returns:
         (label, text) pairs.
     """
     prices = {key.partition(".")[2] or "wafer": price for key, price in economics.items() if "_usd_per_hour" in key}
     return [
-        ("price", printable(f"{scale_note(price.low_value_high, machine)}; {price.source}"))
+        ("price", printable(price_text(price.low_value_high, machine, price.source if with_sources else "")))
         for machine, price in prices.items()
     ]
 

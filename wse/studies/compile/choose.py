@@ -54,7 +54,11 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
     except TooFewColours:  # no other size helps
         raise
     except DoesNotFit as error:
-        candidates = remedies(p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users_remedy)
+        find = partial(remedies, p.spec, p.whole, p.wafer, p.software, p.options, p.request.fewer_users_remedy)
+        candidates = find(p.cached_users)
+        room_text = " with room for all users" if p.cached_users > p.options.batch else ""
+        if not candidates and room_text:
+            candidates, room_text = find(), ", but without room for all users"
         all_tried = p.request.wafers is None and not p.options.listed
         changes = [_complete_remedy(r, p, all_wafers=all_tried) for r in candidates]
         none_fits = "no mesh, wafers, dtype or context makes it fit: use a wafer with more SRAM or a smaller model"
@@ -62,7 +66,7 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
             changes = [change for change in changes if not {"--mesh", "--wafers"} & {*change.split()}]
             none_fits = "nothing else makes it fit on the live PEs: give a larger mesh, more wafers or fewer defects"
         subject = "any of these" if len(changes) > 1 else "this"
-        remedy = f"{subject} would make it fit: {', '.join(changes)}" if changes else none_fits
+        remedy = f"{subject} would make it fit{room_text}: {', '.join(changes)}" if changes else none_fits
         max_wafers = p.options.wafers
         more_wafers_text = f"; no number of wafers up to {max_wafers} can store it" if all_tried else ""
         raise DoesNotFit(f"{error}{more_wafers_text}; {remedy}") from error

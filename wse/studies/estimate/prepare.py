@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,6 +89,16 @@ class PreparedEstimate(PreparedPlacement):
     def prompt_len(self) -> int:
         """Length of each user's prompt in tokens."""
         return self.options.prompt_tokens[0]
+
+    @property
+    def cached_users(self) -> int:
+        """Number of users whose KV caches must fit on a replica at the same time.
+
+        It is 0 if no number of users is requested, if users pause and may therefore wait for room,
+        or if as many replicas as needed share the users.
+        """
+        users, replicas = self.request.serving.users, self.request.replicas
+        return 0 if users is None or replicas is None or self.shape.think_s else math.ceil(users / replicas)
 
     @property
     def shape(self) -> RequestShape:

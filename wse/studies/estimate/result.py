@@ -187,7 +187,7 @@ class EstimateResult(Result):
             width=width,
         )
         if self.serving is not None:
-            price = "" if self.cost is None else price_text(self.cost.price_ends, "wafer", self.cost.assumptions)
+            price = "" if self.cost is None else price_text(self.cost.price_ends, "wafer", self.cost.price_source)
             tables += points_tables(self.serving, price)
         if self.expert_loads is not None:
             tables.append(expert_loads_table(self.expert_loads, self.batch))

@@ -82,6 +82,11 @@ class PreparedPlacement(Placeable):
         return stored_bytes(self.spec, self.options.dtype, ELEMENT_BYTES[self.options.activation_type])
 
     @property
+    def cached_users(self) -> int:
+        """Number of users whose KV caches must fit at the same time; 0 for those of one pass."""
+        return 0
+
+    @property
     def note(self) -> str | None:
         """Note about an element type that neither the request nor the files specify, or None."""
         return dtype_note(self.loaded, self.request.types.dtype)

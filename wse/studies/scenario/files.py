@@ -12,6 +12,7 @@ from wse.reports.progress import OnProgress
 from wse.reports.table import pair_table
 from wse.reports.terminal import console_on, heading, printable
 from wse.reports.terminal_table import print_table, print_tables
+from wse.serving.prices import Price
 from wse.studies.compare.files import check_files
 from wse.studies.compare.page.page import CurveSection, comparison_page
 from wse.studies.compare.summary import print_text
@@ -61,6 +62,7 @@ def answer_to_files(
     *,
     html: str | Path | None,
     png: str | Path | None,
+    price: Price | None = None,
     jobs: int | None = None,
 ) -> ScenarioResult:
     """Compare a scenario's predictions with published figures, and write a page and charts.
@@ -72,6 +74,7 @@ def answer_to_files(
             a compilation.
         html: Path of the HTML page. None writes no page.
         png: Path of the PNG image of the charts. None writes no image.
+        price: Prices that override those of the scenario.
         jobs: Number of processes; by default one per core.
 
     Raises:
@@ -82,7 +85,7 @@ def answer_to_files(
     """
     inputs = [] if isinstance(source, Mapping) else [str(source)]
     paths = check_files(inputs, html=html, png=png)
-    result = answer(source, on_progress, jobs=jobs)
+    result = answer(source, on_progress, price=price, jobs=jobs)
     for kind, path in paths.items():
         content = scenario_as_html(result) if kind == "html" else png_of(result.plot())
         write_output(f"--{kind}", path, content)

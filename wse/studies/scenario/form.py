@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from wse.errors import BadInput, UnknownName
 from wse.files import short_repr
+from wse.hardware.quantity import COUNT, read_quantity
 from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 
 Relation = Literal["about", "at_least", "at_most"]
@@ -36,6 +37,15 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 _Axis = Annotated[tuple[T, ...], BeforeValidator(_as_tuple), Field(min_length=1, max_length=MOST_VALUES)]
+
+
+def _as_number(value: Any) -> Any:
+    """Convert a string such as ``1k`` to a number; other values are returned unchanged."""
+    number = read_quantity(value, COUNT) if isinstance(value, str) else None
+    return value if number is None else number
+
+
+_Number = Annotated[float, BeforeValidator(_as_number)]
 _Tables = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MOST_VALUES)]
 
 
@@ -80,11 +90,11 @@ class TiersForm(Form):
     """
 
     plain_speed: Annotated[
-        _Axis[Annotated[float, Field(ge=0.1, le=1e6)]],
+        _Axis[Annotated[_Number, Field(ge=0.1, le=1e6)]],
         Field(description="tokens/s of each user of the plain tier, from 0.1 to 1,000,000, or a list of them"),
     ] = (PLAIN_SPEED_TOKENS_PER_S,)
     speed_up: Annotated[
-        float,
+        _Number,
         Field(gt=1, le=1_000, description="a number above 1: the speed of the fast tier divided by the plain one's"),
     ] = FAST_TIMES
     drafts: Annotated[Literal["both", "fast"], Field(description='"both" or "fast": the tiers that have drafts')] = (
@@ -96,7 +106,7 @@ class PublishedForm(Form):
     """A table ``[[published]]`` of a scenario file: a figure to compare with predictions."""
 
     figure: Annotated[Text, Field(description="the name of a figure")]
-    value: Annotated[float, Field(gt=0, le=1e12, description="a number above 0")]
+    value: Annotated[_Number, Field(gt=0, le=1e12, description="a number above 0")]
     unit: Annotated[Text | None, Field(description="the unit of the figure")] = None
     relation: Annotated[
         Relation,

@@ -31,7 +31,7 @@ from wse.studies.sweep.request import TABLES, axes_of, check_names
 MOST_COMBINATIONS: Final = 500
 REFUSED: Final = {
     "replicas": "a scenario is of one machine; leave it out",
-    "price": "give prices in the table [prices]",
+    "price": "give prices in the table [prices] or with --price",
     "think_time": "users of a scenario do not pause; leave it out",
 }
 """Sweep fields that a scenario does not accept, with the remedy for the error message."""
@@ -88,6 +88,7 @@ class Scenario:
         tiers: The plain and the fast service tier; None without tiers.
         published: Published figures.
         settings: All combinations of settings, grouped by machine.
+        note: Prices that were given but that no machine of the scenario uses, or None.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Scenario:
     tiers: TiersForm | None
     published: tuple[PublishedForm, ...]
     settings: tuple[Setting, ...]
+    note: str | None = None
 
 
 def bundled_scenarios() -> dict[str, Path]:

@@ -213,7 +213,10 @@ class ScenarioResult(Result):
     name: Annotated[str, Doc("name of the scenario, or the path of its file")]
     title: Annotated[str, Doc("title of the scenario")]
     question: Annotated[str, Doc("question that the scenario answers")]
-    verdict: Annotated[tuple[str, ...], Doc("number of combinations that agree, and the nearest one")]
+    verdict: Annotated[tuple[str, ...], Doc("number of combinations that agree, the nearest one, and unused prices")]
+    plain_speeds: Annotated[
+        tuple[float, ...] | None, Doc("speeds of the plain tier per user; absent without tiers", "tokens/s")
+    ] = None
     published: Annotated[tuple[PublishedResult, ...], Doc("published figures")]
     combinations: Annotated[tuple[CombinationResult, ...], Doc("all combinations, grouped by machine")]
     economics: Annotated[Mapping[str, AssumptionResult], Doc("assumptions behind power and cost of each machine")]

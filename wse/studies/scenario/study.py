@@ -10,13 +10,15 @@ from typing import Any
 from wse.cache.records import cached
 from wse.errors import DoesNotFit
 from wse.reports.progress import OnProgress, ignore
-from wse.reports.terminal import count, plural
+from wse.reports.terminal import count, plural, printable
+from wse.serving.prices import Price
 from wse.studies.estimate.cached import request_key
 from wse.studies.options.engine import THIS_MACHINE
 from wse.studies.options.option import replace_options
 from wse.studies.scenario.figures import FIGURES, nearest_of, published_text
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT, Agreement
 from wse.studies.scenario.predictions import Answers, Combination, answers_of
+from wse.studies.scenario.prices import with_prices
 from wse.studies.scenario.request import Scenario, Setting, read_scenario
 from wse.studies.scenario.result import AgainstResult, CombinationResult, PublishedResult, ScenarioResult
 from wse.studies.workers.engine_pool import each_output, engine_pool
@@ -146,7 +148,11 @@ def verdict_of(combinations: Sequence[CombinationResult], published: Sequence[Pu
 
 
 def answer(
-    source: str | Path | Mapping[str, Any], on_progress: OnProgress = ignore, *, jobs: int | None = None
+    source: str | Path | Mapping[str, Any],
+    on_progress: OnProgress = ignore,
+    *,
+    price: Price | None = None,
+    jobs: int | None = None,
 ) -> ScenarioResult:
     """Predict speed and cost for all settings of a scenario, and compare with published figures.
 
@@ -161,6 +167,7 @@ def answer(
             file.
         on_progress: Called with (finished groups, all groups, name) at the start and after each
             group.
+        price: Prices that override those of the scenario.
         jobs: Number of processes; by default one per core. With 1, this process does the work.
 
     Raises:
@@ -169,7 +176,7 @@ def answer(
         DoesNotFit: No combination of settings can run.
         WseBug: A combination triggered a bug in wse.
     """
-    scenario = read_scenario(source)
+    scenario = with_prices(read_scenario(source), price)
     return cached(_cache_key(scenario), ScenarioResult, lambda: _answer(scenario, on_progress, jobs))
 
 
@@ -178,7 +185,9 @@ def _cache_key(scenario: Scenario) -> str | None:
     requests = tuple(setting.request for setting in scenario.settings)
     names = [(setting.machine, setting.drafts, setting.other) for setting in scenario.settings]
     forms = [form.model_dump() for form in (scenario.tiers, *scenario.published) if form is not None]
-    return request_key("scenario", requests, names, scenario.name, scenario.title, scenario.question, forms)
+    return request_key(
+        "scenario", requests, names, scenario.name, scenario.title, scenario.question, scenario.note, forms
+    )
 
 
 def _answer(scenario: Scenario, on_progress: OnProgress, jobs: int | None) -> ScenarioResult:
@@ -215,9 +224,11 @@ def _answer(scenario: Scenario, on_progress: OnProgress, jobs: int | None) -> Sc
         first = combinations[0]
         text = f"none of {plural(len(combinations), 'combination')} is possible"
         raise DoesNotFit(f"{scenario.name}: {text}: {first.settings}: {next(iter(first.ruled_out_by or ()), '')}")
+    notes = [f"Note: {printable(scenario.note)}."] if scenario.note else []
     return ScenarioResult.from_parts(
         scenario,
-        verdict=verdict_of(combinations, published),
+        plain_speeds=None if scenario.tiers is None else scenario.tiers.plain_speed,
+        verdict=(*verdict_of(combinations, published), *notes),
         published=published,
         combinations=combinations,
         economics={key: assumption for answers in all_answers for key, assumption in answers.economics.items()},

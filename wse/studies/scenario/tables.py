@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import printable, seconds, three_figures
+from wse.serving.goal import plain_speed_footer
 from wse.studies.compare.result import price_footer
 from wse.studies.estimate.drafts.result import acceptance_rows
 from wse.studies.scenario.figures import FIGURES, nearest_of, published_text, published_texts
@@ -76,9 +77,10 @@ def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...
         for combination in result.combinations
         if combination.agreement == RULED_OUT and (shows_all or combination not in listed_rows)
     ]
+    footer = [*plain_speed_footer(result.plain_speeds or ()), *price_footer(result.economics)]
     tables = (
         _published_table(result),
-        _combinations_table(listed_rows, price_footer(result.economics), shows_all=shows_all),
+        _combinations_table(listed_rows, footer, shows_all=shows_all),
         _drafts_table(possible),
         *([_against_table(result)] if detail else []),
         _ruled_table(ruled_out, shows_all=detail),
@@ -133,6 +135,7 @@ def _published_table(result: ScenarioResult) -> Table:
             }
         rows.append(row)
     publishers = map(published_texts, result.published)
+    has_costs = any(published.unit == "USD" for published in result.published)
     return Table(
         columns=columns,
         rows=rows,
@@ -145,12 +148,13 @@ def _published_table(result: ScenarioResult) -> Table:
                 ("from", f"{text}: {publisher}; {printable(published.evidence)}")
                 for published, (text, publisher) in zip(result.published, publishers, strict=True)
             ),
+            *(price_footer(result.economics, with_sources=False) if has_costs else ()),
         ),
     )
 
 
 def _combinations_table(
-    combinations: Sequence[CombinationResult], prices: Sequence[tuple[str, str]], *, shows_all: bool
+    combinations: Sequence[CombinationResult], footer: Sequence[tuple[str, str]], *, shows_all: bool
 ) -> Table:
     """Build the table of settings with their predicted speed and cost.
 
@@ -160,7 +164,7 @@ def _combinations_table(
 
     Args:
         combinations: The combinations of settings.
-        prices: Footer lines about prices: (label, text).
+        footer: (label, text) pairs to show below the table, such as prices.
         shows_all: True to show all rows. False to show only the first `SHORT` rows.
     """
     has_tiers = any(combination.tiers for combination in combinations)
@@ -179,7 +183,7 @@ def _combinations_table(
         note="users, tok/s: users of the plain tier and tokens/s of each; speed, cost: fast tier divided by plain tier"
         if has_tiers
         else "a user: tokens/s per user",
-        footer=(*prices, *_more_rows(rows, listed_rows)),
+        footer=(*footer, *_more_rows(rows, listed_rows)),
     )
 
 

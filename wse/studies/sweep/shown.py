@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 
 from wse.errors import BadInput, UnknownName
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import scale_note
+from wse.reports.shared_tables import price_text
 from wse.reports.table import Column, number
 from wse.reports.terminal import printable, seconds, three_figures
 from wse.studies.estimate.gpus.result import GpuEstimateResult
@@ -219,7 +219,7 @@ def prices_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
 def _price(row: Row, key: str) -> str:
     low, price, high = (float(row[f"{key}{end}"] or 0) for end in ("_low", "", "_high"))
     source = str(row["cost_assumptions"]).partition(": ")[2]
-    return f"{scale_note((low, price, high), str(row[PRICES[key]]))}; {source}"
+    return price_text((low, price, high), str(row[PRICES[key]]), source)
 
 
 def _rank(sort: str | None, grid: Grid, entry: JournalEntry) -> tuple[bool, bool, Any]:

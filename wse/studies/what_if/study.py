@@ -144,7 +144,7 @@ def estimate_change(request: EstimateRequest) -> EstimateOutcome:
         layout = choose_layout(prepared_estimate)
         result = estimate_of(layout.prepared, layout.compilation.program)
         cost = result.cost
-        price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.assumptions.partition(": ")[2])
+        price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.price_source)
         return EstimateOutcome(row=_figures(result), inputs=inputs(layout.prepared), price=price)
     except WseError as error:
         return EstimateOutcome(error=error)

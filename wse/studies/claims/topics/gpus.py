@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -10,9 +11,10 @@ import numpy as np
 from wse.hardware.number import SourcedNumber
 from wse.program.routing import expected_experts
 from wse.serving.drafts.speculation import HEAD_KIND, measured_curves
-from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
+from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_REASON, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
+from wse.serving.prices import prices_text, prices_under
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.laboratory import Laboratory, context_text, with_type
 from wse.studies.claims.result import Finding, FindingBuilder
@@ -39,7 +41,12 @@ def small_batches(lab: Laboratory) -> Finding:
     """
     lines, cost_ratios, are_possible = {}, [], []
     fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
-    builder = FindingBuilder("small_batches", plain_speed=PLAIN_SPEED_TOKENS_PER_S, fast_speed=fast_speed)
+    builder = FindingBuilder(
+        "small_batches",
+        plain_speed=PLAIN_SPEED_TOKENS_PER_S,
+        plain_reason=PLAIN_SPEED_REASON,
+        fast_speed=fast_speed,
+    )
     for model, gpu in ((DENSE, "h200"), (DENSE, "b200"), (MIXTURE, "h200"), (MIXTURE, "b200")):
         subject = f"{with_type(model, DTYPE)} on {GPUS} {gpu}"
         deployment = gpu_deployment(model, gpu)
@@ -172,6 +179,24 @@ def _cost_ratios(wafers: Serving, gpus: Serving) -> tuple[float, float, float]:
     return central, wafers_low / gpus_high, wafers_high / gpus_low
 
 
+def _price_texts(price: str | None, min_ratios: Sequence[float], max_ratios: Sequence[float]) -> dict[str, str]:
+    """Return the parts of the answer to claim 13 that describe the prices.
+
+    Args:
+        price: Given prices of these machines, in the format of ``--price``; None without any.
+        min_ratios, max_ratios: For each context, the lowest and highest ratio of the cost per token
+            on wafers to that on GPUs, within the ranges of the prices.
+    """
+    basis = "a wafer's price is a cost of ownership and a GPU's a rental price"
+    if min_ratios == max_ratios:
+        return {"basis": f"the prices are those of --price {price}", "at_prices": "at the given prices", "ends": ""}
+    if price is not None:
+        basis = f"the prices are those of --price {price} and bundled ones; if bundled, {basis}"
+    low, high = (" and ".join(f"{ratio:.1f}" for ratio in ratios) for ratios in (min_ratios, max_ratios))
+    ends = f"This ratio is {low} with cheap wafers and expensive GPUs, and {high} in the opposite case. "
+    return {"basis": basis, "at_prices": "at central prices", "ends": ends}
+
+
 def aggregate(lab: Laboratory) -> Finding:
     """Decide whether the total throughput of wafers over all users is low (claim 13).
 
@@ -222,6 +247,10 @@ def aggregate(lab: Laboratory) -> Finding:
             builder.add("dearer_{context}{suffix}", value, context=context, suffix=suffix, prices=prices)
     has_more_tokens = min(wafers.tokens_per_s / gpus.tokens_per_s for wafers, gpus in pairs) > 1
     more_tokens = "The wafers generate more tokens/s in total, but few for their price. "
-    names: dict[str, Any] = {**saturated, "more_tokens": more_tokens if has_more_tokens and min(min_ratios) > 1 else ""}
+    names: dict[str, Any] = {
+        **saturated,
+        **_price_texts(prices_text(prices_under(lab.price, lab.priced_names)), min_ratios, max_ratios),
+        "more_tokens": more_tokens if has_more_tokens and min(min_ratios) > 1 else "",
+    }
     verdicts = by_rule(holds=(cost_ratios > FEW).all(axis=0), never=(cost_ratios <= 1).all(axis=0))
     return builder.finding(verdicts, lines, **names)

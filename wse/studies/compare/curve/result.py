@@ -10,6 +10,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import prefix_text, with_settings_text
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, printable
+from wse.serving.goal import plain_speed_footer
 from wse.studies.compare.curve.certainty import CurveCertainty
 from wse.studies.compare.curve.row import CurveRow
 from wse.studies.compare.curve.tables import curve_tables
@@ -64,7 +65,17 @@ class CurveResult(Result):
         """
         published = () if self.published is None else (published_table(self.published),)
         footer = [*cache_footer(row.dtype for row in self.rows if row.kind == GPU), *price_footer(self.economics)]
-        tables = curve_tables(self.rows, self.public, self.inputs["plain_speed"], detail=detail, footer=footer)
+        tables = curve_tables(
+            self.rows,
+            self.public,
+            self.inputs["plain_speed"],
+            detail=detail,
+            footer=footer,
+            tier_footer=[
+                *plain_speed_footer([self.inputs["plain_speed"]]),
+                *price_footer(self.economics, with_sources=False),
+            ],
+        )
         return (*tables, *published)
 
     def plot(self) -> Figure:

@@ -59,6 +59,7 @@ def curve_tables(
     *,
     detail: bool,
     footer: Sequence[tuple[str, str]],
+    tier_footer: Sequence[tuple[str, str]],
 ) -> tuple[Table, ...]:
     """Return up to three tables: service tiers, operating points, and published speeds.
 
@@ -71,19 +72,20 @@ def curve_tables(
         detail: True to show all rows. False to leave out a row if another row is at least as fast
             and cheaper.
         footer: (label, text) pairs to show below the operating points, such as prices.
+        tier_footer: (label, text) pairs to show below the service tiers.
     """
     machines = {row.machine for row in rows if row.best or detail}
     shown_rows = [row for row in rows if row.best or detail]
     title = "Concurrent users"
     note = "" if detail else "rows with the cheapest token of wafers, or of one kind of GPUs, for their speed"
     return (
-        _tier_table([row for row in rows if row.machine in machines], plain_speed),
+        _tier_table([row for row in rows if row.machine in machines], plain_speed, tier_footer),
         Table(columns=LINE, rows=shown_rows, title=title, note=note, footer=[*definitions(), *footer]),
         *([public_table(public)] if public else []),
     )
 
 
-def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
+def _tier_table(rows: Sequence[CurveRow], plain_speed: float, footer: Sequence[tuple[str, str]]) -> Table:
     """Return the table of service tiers, in which each row shows a machine in one or both tiers.
 
     In the plain tier, the machine has the maximum number of users at the plain speed. In the fast
@@ -121,7 +123,7 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float) -> Table:
     note += "; speed / plain, cost / plain: relative to the plain tier of the same machine" if ratios else ""
     if any(row.tiers == (PLAIN, FAST) for row in rows):
         note += "; both: one row for both tiers, with the same users, speed and cost"
-    return Table(columns=columns, rows=[row for row in rows if row.tiers], title="Tiers", note=note)
+    return Table(columns=columns, rows=[row for row in rows if row.tiers], title="Tiers", note=note, footer=footer)
 
 
 def public_table(public: Sequence[PublicPoint]) -> Table:

@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from wse.compiler.search.search import Compilation
-from wse.errors import BadInput
 from wse.program.program import Program
-from wse.reports.terminal import plural
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users
-from wse.studies.compile.capacity import users_by_bytes, wafers_by_bytes
+from wse.studies.compile.capacity import users_by_bytes
 from wse.studies.compile.choose import NARROW, compile_with_remedies
 from wse.studies.compile.room import with_chosen
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
@@ -29,12 +27,11 @@ from wse.studies.estimate.layouts.searches import (
     FASTEST,
     Search,
     max_users_with_room,
-    may_add_wafers,
-    most_wafers,
     on_more_wafers,
     trial_with_room,
     with_trials,
 )
+from wse.studies.estimate.layouts.too_many_users import too_many_users
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.options.option import replace_options
 from wse.studies.results.operating_points import user_counts
@@ -124,14 +121,14 @@ def choose_layout(
     if larger_request is None:
         if is_beyond_bytes:
             programs = (candidate.program for candidate in search(prepared_estimate, FASTEST).candidates)
-            raise _too_many_users(prepared_estimate, _room_of(prepared_estimate, programs))
+            raise too_many_users(prepared_estimate, _room_of(prepared_estimate, programs))
         ranking = LayoutRanking(prepared_estimate, search)
         layouts = ranking.layouts_for(goal)
         if _has_room(prepared_estimate, ranking.max_users):
             return _best_layout(prepared_estimate, ranking, layouts, goal)
         larger_request = on_more_wafers(prepared_estimate, goal)
         if larger_request is None:
-            raise _too_many_users(prepared_estimate, ranking.max_users)
+            raise too_many_users(prepared_estimate, ranking.max_users)
     return choose_layout(larger_request, search, goal)
 
 
@@ -273,37 +270,3 @@ def _has_room(prepared_estimate: PreparedEstimate, room: int) -> bool:
     if prepared_estimate.shape.think_s:
         return room > 0
     return users <= prepared_estimate.goal.replicas_for(room) * room
-
-
-def _too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
-    """Return an error that states the maximum number of users whose KV caches fit.
-
-    Args:
-        prepared_estimate: The request, which has a number of users.
-        room: Number of users of one replica whose caches are known to fit on some layout.
-    """
-    p, users = prepared_estimate, prepared_estimate.request.serving.users or 0
-    replicas = p.goal.replicas_for(room)
-    room = max_users_with_room(p, room, math.ceil(users / replicas))
-    wafers = plural(p.options.wafers, "wafer")
-    wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
-    caches = f"the KV caches of {plural(room, 'sequence')} of {p.tokens_per_user:,} tokens"
-    min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, math.ceil(users / replicas)))
-    more_room = "more --replicas"
-    if min_wafers <= p.spec.layer_count:  # each wafer has a layer at least
-        by_bytes = f" (by bytes at least {min_wafers})" if min_wafers > p.options.wafers + 1 else ""
-        more_room = f"more --wafers{by_bytes} or --replicas"
-    smaller_batch = "a smaller --batch, " if (p.request.serving.batch or 1) > 1 else ""
-    remedies = [f"{smaller_batch}{more_room}, or shorter --prompt-len and --new-tokens"]
-    if room:
-        remedies.insert(0, f"--users {replicas * room}")
-    if may_add_wafers(p):  # --wafers auto
-        wafers += f", and no number of wafers up to {most_wafers(p)} has room for all"
-    message = f"--users {users}: the roomiest layout found holds {caches} on {wafers}; give {', '.join(remedies)}"
-    if p.request.draft is None and p.request.drafts.draft_model is None:
-        message += (
-            f"; `wse compare {p.request.model} --users {users}` with the same other options finds wafers and replicas"
-        )
-    else:
-        message += "; with drafts, fewer users may fit"
-    return BadInput(message)

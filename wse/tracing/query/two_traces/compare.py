@@ -10,7 +10,7 @@ from typing import Annotated
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.load import load_wafer
 from wse.reports.result import Doc, Report, Result
-from wse.reports.shared_tables import scale_note
+from wse.reports.shared_tables import price_text
 from wse.reports.terminal import plural, printable
 from wse.serving.cost import power_and_cost
 from wse.serving.economics import Economics, Stated, load_economics
@@ -158,7 +158,7 @@ class _Run:
         """Yield text with the price of a wafer, its range and source, if the price is known."""
         if self._economics is not None:
             price, wafer = self._economics.usd_per_hour, self.run.wafer.name
-            yield printable(f"{scale_note(price.low_value_high, wafer)}; {price.source}")
+            yield printable(price_text(price.low_value_high, wafer, price.source))
 
     def _prefill(self) -> Report:
         """Return the prompt results as columns of a comparison.
