@@ -23,8 +23,11 @@ from wse.studies.compare.grid import combination
 from wse.studies.compare.plan import rows
 from wse.studies.compile import choose
 from wse.studies.compile import compile as compile_study
+from wse.studies.compile import room as compile_room
+from wse.studies.compile.layout_changes import Version, users_that_fit
 from wse.studies.estimate import study as estimate_study
 from wse.studies.estimate.drafts import placement
+from wse.studies.estimate.layouts import layout_versions, searches
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.serve_sim.machines import compile_service, drafts, layouts, wafers
 from wse.studies.what_if import study as what_if_study
@@ -86,7 +89,7 @@ def one_core() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_search() -> Iterator[None]:
-    """Memoize layouts, searches, pass costs and uncertainty ranges over all tests of this process.
+    """Memoize layouts, searches, room for users, pass costs and uncertainty ranges over all tests of this process.
 
     Many tests request the same Program: on the command line, from Python and as JSON. It is searched for and timed
     with other constants only once.
@@ -105,16 +108,25 @@ def one_search() -> Iterator[None]:
     def layout_key(prepared: PreparedEstimate, search: object = None, goal: object = None) -> Hashable:
         return search_key(prepared), repr(prepared.request), repr(prepared.economics), search, goal
 
+    def room_key(version: Version[Any], context: int) -> Hashable:
+        p, options, choice = version
+        return p.spec, p.wafer, p.software, options, choice, context
+
     layout = memoized(estimate_study.choose_layout, layout_key)
     uncertainty = memoized(estimate_study.uncertainty_of, uncertainty_key)
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((choose, "compile_fastest"), (drafts, "wafer_costs")):
-            patch.setattr(module, name, memoized(getattr(module, name), search_key))
+        searched = memoized(choose.compile_fastest, search_key)
+        for module in (choose, combination, placement, rows, searches):
+            patch.setattr(module, "compile_fastest", searched)
+        patch.setattr(drafts, "wafer_costs", memoized(drafts.wafer_costs, search_key))
         for module in (estimate_study, rows, combination, wafers):
             patch.setattr(module, "uncertainty_of", uncertainty)
         modules = compile_service, layouts, compile_study, placement, what_if_study
         for module in (estimate_study, combination, *modules):
             patch.setattr(module, "choose_layout", layout)
+        room = memoized(users_that_fit, room_key)
+        for module in (layout_versions, compile_room):
+            patch.setattr(module, "users_that_fit", room)
         yield
 
 
@@ -125,12 +137,13 @@ def memoized(function: Callable[..., Any], key_of: Callable[..., Hashable]) -> C
     """
     results = dict[Hashable, Any]()
 
-    def call(prepared: Placeable, *rest: object, **options: object) -> Any:
+    def call(first: Placeable | Version[Any], *rest: object, **options: object) -> Any:
+        prepared = first.prepared if isinstance(first, Version) else first
         if prepared.meshes:
-            return function(prepared, *rest, **options)
-        key = key_of(prepared, *rest, **options)
+            return function(first, *rest, **options)
+        key = key_of(first, *rest, **options)
         if key not in results:
-            results[key] = function(prepared, *rest, **options)
+            results[key] = function(first, *rest, **options)
         return results[key]
 
     return call

@@ -137,7 +137,7 @@ def test_long_prompt_is_cut_into_chunks_that_fit() -> None:
 
 
 def test_auto_is_never_slower_than_a_mapping_and_lists_its_trials() -> None:
-    machine, options = wafer(10, 12), replace(OPTIONS, wafers=2, schedule=OPTIMIZED)
+    machine, options = wafer(8, 9), replace(OPTIONS, wafers=2, schedule=OPTIMIZED)
 
     def cycles(program: Program) -> float:
         fabric = Fabric(program, machine, SOFTWARE)

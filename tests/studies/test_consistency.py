@@ -192,9 +192,9 @@ def test_simulations_with_drafts_agree_with_estimates(options: dict[str, Any]) -
 @pytest.mark.slow
 def test_commands_agree_on_users_who_pause() -> None:
     users: dict[str, Any] = {"prompt_len": 64, "new_tokens": 64, "users": 30, "think_time": 0.004, "replicas": 1}
-    planned: Any = wse.compare("story", **SMALL | {"wafers": [1]}, **users, gpu=["h100"], gpus=1, jobs=1)
+    planned: Any = wse.compare("story", **ONE_REGION | {"wafers": [1]}, **users, gpu=["h100"], gpus=1, jobs=1)
     rows = {row.kind: row for row in planned.rows}
-    for kind, machine in (("wafer", SMALL), ("gpu", {"gpu": "h100", "gpus": 1})):
+    for kind, machine in (("wafer", ONE_REGION), ("gpu", {"gpu": "h100", "gpus": 1})):
         options = {"model": "story", **machine, **users, "objective": "cost"}
         serving = wse.estimate(**options).serving
         assert 1 < serving.in_flight < 30
@@ -294,7 +294,7 @@ def test_reserved_context_hardly_changes_speed_and_room() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(prompt_len=st.integers(8, 200), more=st.integers(1, 200), wafers=st.integers(1, 2))
 def test_users_that_fit_do_not_rise_with_lengths_or_fall_with_wafers(prompt_len: int, more: int, wafers: int) -> None:
     def room(prompt_len: int, wafers: int) -> int:

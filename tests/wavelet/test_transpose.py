@@ -61,9 +61,7 @@ def test_transpose_uses_the_links_of_its_paths(wafer: WaferSpec, side: int, word
     np.testing.assert_array_equal(result.link_words, expected)
 
 
-@pytest.mark.parametrize(
-    ("wafer", "side", "words"), [(WSE2, 1, 9), (WSE3, 2, 5), (WSE2, 8, 300), (WSE3, 13, 64), (WSE2, 24, 4)]
-)
+@pytest.mark.parametrize(("wafer", "side", "words"), [(WSE2, 1, 9), (WSE3, 2, 5), (WSE2, 8, 64), (WSE3, 13, 4)])
 def test_fabric_model_is_exact_and_times_few_lines(wafer: WaferSpec, side: int, words: int) -> None:
     schedule = transpose(side)
     times = PatternTimes(LineCosts.of(wafer, GAP))

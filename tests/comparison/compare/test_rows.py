@@ -58,19 +58,21 @@ def test_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypatc
     assert compilations == ["region"]
 
 
-@pytest.mark.parametrize(("mapping", "latency_us"), [("region", 20.0), ("tensor", 0.001)])
+@pytest.mark.parametrize(
+    ("mapping", "schedule", "latency_us"), [("region", "optimized", 20.0), ("tensor", "baseline", 0.001)]
+)
 def test_row_of_another_link_equals_an_estimate_of_a_wafer_with_that_link(
-    base: EstimateRequest, tmp_path: Path, mapping: str, latency_us: float
+    base: EstimateRequest, tmp_path: Path, mapping: str, schedule: str, latency_us: float
 ) -> None:
     """With ``tensor``, the program depends on the latency of the link."""
     file = tmp_path / "link.toml"
     file.write_text(f'base = "wse3"\nwafer_link_bytes_per_s = 8e9\nwafer_link_latency_s = {latency_us / 1e6}\n')
-    optimized = replace_options(base, schedule="optimized")
+    scheduled = replace_options(base, schedule=schedule)
     request = CompareRequest(
-        base=optimized, wafers=(2,), candidates=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(latency_us,)
+        base=scheduled, wafers=(2,), candidates=(mapping,), link_gb_per_s=(8.0,), link_latency_us=(latency_us,)
     )
     row, *_ = compared_report(request)["rows"]
-    own = estimate(replace_options(optimized, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
+    own = estimate(replace_options(scheduled, wafer=str(file), wafers=2, mapping=mapping)).to_dict()
     assert row["tokens_per_s_per_user"] == pytest.approx(own["decode"]["tokens_per_s_per_user"], rel=1e-12)
     assert row["prefill_tokens_per_s"] == pytest.approx(own["prefill"]["tokens_per_s"], rel=1e-12)
     assert (row["tpot_s"], row["ttft_s"]) == pytest.approx((own["latency"]["tpot_s"], own["latency"]["ttft_s"]))

@@ -84,14 +84,6 @@ def test_single_request_takes_its_prompt_parts_and_passes() -> None:
     assert outcome.work_s == pytest.approx(outcome.busy_s) == pytest.approx(first - 0.003 + passes)
 
 
-def test_prompt_part_lengthens_a_gap_of_a_decoding_user() -> None:
-    alone = serve([0.0], [4], [50])
-    with_prompt = serve([0.0, 0.2], [4, 8], [50, 1])
-    assert with_prompt.end_s[0] - alone.end_s[0] == pytest.approx(0.005 + 8 * 0.002)
-    gaps = gap_distribution(with_prompt)
-    assert gaps.most == pytest.approx(0.011 + 0.005 + 8 * 0.002, abs=1e-4 * 55)
-
-
 @pytest.mark.parametrize("prefill", ["same", "own"])
 def test_gaps_between_tokens_add_up_to_the_time_from_first_to_last(prefill: str) -> None:
     """The mean over all users includes the wait for the second token, with drain and transfer of the cache."""

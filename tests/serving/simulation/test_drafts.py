@@ -25,12 +25,6 @@ def chances(drafts: Drafts) -> np.ndarray:
     return -np.diff(survival)
 
 
-def test_mean_tokens_per_pass_follow_the_published_formula() -> None:
-    """It is (1 - a^(n+1)) / (1 - a) if all n positions have acceptance a, and 1 + a1 + a1 a2 + ... in general."""
-    assert Drafts(acceptances=(0.7,) * 5).tokens_per_pass == pytest.approx((1 - 0.7**6) / (1 - 0.7))
-    assert DRAFTS.tokens_per_pass == pytest.approx(1 + 0.8 + 0.56 + 0.28)
-
-
 def test_passes_of_long_answers_follow_walds_identity() -> None:
     """By Wald's identity, E[passes] E[X] = tokens + overshoot, where X is the number of tokens of a pass.
 

@@ -4,38 +4,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.plain_costs import PlainCosts
-from tests.support.plain_workload import plain_workload
+from tests.support.plain_workload import BLOCK, chained_workload
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.kv_tiers import KvTier
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.prefixes import PrefixTreeBuilder
 from wse.serving.simulation.statistics import first_token_s
-from wse.serving.simulation.workload import Workload
 
-BLOCK = 10
 CHAINS = st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=20)
-
-
-def workload_of(chains: Sequence[Sequence[int]]) -> Workload:
-    """Return requests, 1,000 s apart, with 10 tokens per block of their chains, 5 more, and 5 answer tokens."""
-    builder = PrefixTreeBuilder()
-    prefix = np.array([builder.add(chain, BLOCK) for chain in chains])
-    prompts = np.array([len(chain) * BLOCK + 5 for chain in chains])
-    plain = plain_workload(1_000.0 * np.arange(len(chains)), prompts, np.full(len(chains), 5))
-    return replace(plain, prefix=prefix, prefix_tree=builder.tree())
 
 
 def cached_tokens(chains: Sequence[Sequence[int]], **costs: Any) -> tuple[list[int], KvRoom]:
     """Serve requests one after another; return how many prompt tokens each continues, and the KV cache."""
-    work = workload_of(chains)
+    work = chained_workload(chains, 1_000.0)
     room = KvRoom(work, PlainCosts(**costs), prefix_cache=True)
     counts = []
     for request in range(len(chains)):
@@ -95,7 +82,7 @@ def tier(**values: Any) -> KvTier:
 def simulate(chains: Sequence[Sequence[int]], *tiers: KvTier, **costs: Any) -> SimulationOutcome:
     """Simulate requests one after another; a prompt token takes 1 s."""
     policy = ContinuousPolicy(max_users=1, prompt_tokens=1_000, prefix_cache=True, kv_tiers=tiers)
-    return simulate_continuous(workload_of(chains), PlainCosts(pass_s=0.5, prompt_s=1.0, **costs), policy)
+    return simulate_continuous(chained_workload(chains, 1_000.0), PlainCosts(pass_s=0.5, prompt_s=1.0, **costs), policy)
 
 
 def test_prefix_is_loaded_with_its_state() -> None:

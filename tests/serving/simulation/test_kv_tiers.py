@@ -1,6 +1,5 @@
 """Tests of tiers that store evicted prefixes: a prefix is loaded if that is faster than reading it again."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,25 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
-from tests.support.plain_workload import plain_workload
+from tests.support.plain_workload import BLOCK, chained_workload
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.kv_tiers import KvTier, ParkedBlocks
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.prefixes import PrefixTreeBuilder
 from wse.serving.simulation.statistics import first_token_s
 from wse.serving.simulation.workload import Workload
-
-BLOCK = 10
-
-
-def workload_of(chains: Sequence[Sequence[int]], every_s: float, own_tokens: int = 5) -> Workload:
-    """Return requests at equal intervals whose prompts start with chains of blocks of 10 tokens."""
-    builder = PrefixTreeBuilder()
-    prefix = np.array([builder.add(chain, BLOCK) for chain in chains])
-    prompts = np.array([len(chain) * BLOCK + own_tokens for chain in chains])
-    plain = plain_workload(every_s * np.arange(len(chains)), prompts, np.full(len(chains), 5))
-    return replace(plain, prefix=prefix, prefix_tree=builder.tree())
 
 
 def simulate(workload: Workload, costs: PlainCosts, *tiers: KvTier, chunk: int | None = 1_000) -> SimulationOutcome:
@@ -48,7 +35,7 @@ def test_two_users_reload_their_prefixes_in_a_cache_for_one(chunk: int | None) -
     """
     chains = [[user * 10 + block for block in range(7)] for user in (0, 1, 0, 1, 0)]
     costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=80)
-    work = workload_of(chains, every_s=200.0)
+    work = chained_workload(chains, every_s=200.0)
     outcome = simulate(work, costs, tier(), chunk=chunk)
     assert first_token_s(outcome) == pytest.approx([75.0, 75.0, 5.8, 5.8, 5.8])
     assert outcome.start_s == pytest.approx(work.arrival_s)
@@ -62,7 +49,7 @@ def test_reading_again_is_chosen_when_it_is_faster(s_per_token: float, *, is_loa
     """Loading 70 tokens takes 0.1 s plus their transfer; reading them takes 70 s."""
     chains = [[user * 10 + block for block in range(7)] for user in (0, 1, 0)]
     costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=80)
-    outcome = simulate(workload_of(chains, every_s=200.0), costs, tier(s_per_token=s_per_token))
+    outcome = simulate(chained_workload(chains, every_s=200.0), costs, tier(s_per_token=s_per_token))
     assert outcome.prefixes.loaded_tokens == (70 * is_loaded,)
     assert outcome.prefixes.recomputed_tokens == 70 * (not is_loaded)
     assert first_token_s(outcome)[2] == pytest.approx(5.1 + 70 * s_per_token if is_loaded else 75)
@@ -73,7 +60,7 @@ def test_loads_over_a_link_are_sequential_and_leave_the_machine_to_others() -> N
     first, second, large = list(range(7)), list(range(10, 17)), list(range(20, 42))
     chains = [first, second, large, first, second, []]
     costs = PlainCosts(pass_s=0.001, prompt_s=1.0, kv_capacity_tokens=240)
-    work = workload_of(chains, every_s=500.0)
+    work = chained_workload(chains, every_s=500.0)
     work = replace(work, arrival_s=np.array([0.0, 500.0, 1_000.0, 2_000.0, 2_000.0, 2_000.0]))
     outcome = simulate(work, costs, tier(s_per_token=0.1, latency_s=0.0), chunk=None)
     assert outcome.prefixes.loaded_tokens == (2 * 70,)
@@ -102,7 +89,7 @@ CHAINS = st.lists(st.lists(st.integers(0, 2), max_size=4), min_size=1, max_size=
 def test_larger_tiers_never_save_fewer_tokens(chains: list[list[int]], sizes: list[int], more: int) -> None:
     """Users do not overlap and loads are fast, so the tiers and the cache are one stack of recently used blocks."""
     costs = PlainCosts(pass_s=0.5, prompt_s=1.0, kv_capacity_tokens=60)
-    work = workload_of(chains, every_s=100.0)
+    work = chained_workload(chains, every_s=100.0)
     fast = {"s_per_token": 1e-3, "latency_s": 0.0}
     plain, small, large = (
         simulate(work, costs, *tiers)
@@ -133,7 +120,7 @@ def test_all_requests_are_served_if_loads_overlap(
         state_tokens=state_tokens,
     )
     host = replace(tier(size, 0.3, 0.7), state_tokens=state_tokens, s_per_state=0.4)
-    outcome = simulate(workload_of(chains, every_s=every_s), costs, host, chunk=chunk)
+    outcome = simulate(chained_workload(chains, every_s=every_s), costs, host, chunk=chunk)
     assert (outcome.first_s >= outcome.start_s).all()
     assert (outcome.start_s >= outcome.workload.arrival_s).all()
     assert outcome.prefixes.known_tokens >= outcome.prefixes.saved_tokens

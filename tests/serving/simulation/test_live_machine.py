@@ -66,15 +66,6 @@ def test_first_and_last_tokens_equal_those_of_a_simulation_of_known_requests(
     assert all(np.diff([at for at, _ in answer]).min(initial=1.0) > 0 for answer in times)
 
 
-def test_tokens_of_one_user_are_one_pass_apart() -> None:
-    live = LiveMachine(requests([0.0], [8], [5]), COSTS, PIECES)
-    (answer,) = live_times(live, requests([0.0], [8], [5])).values()
-    first_s = COSTS.round_s(0, 0, ()) + 0.0
-    assert [tokens for _, tokens in answer] == [1, 2, 3, 4, 5]
-    assert np.diff([at for at, _ in answer])[1:] == pytest.approx([COSTS.round_s(1, n, ()) for n in (9, 10, 11)])
-    assert answer[0][0] > first_s
-
-
 def test_live_requests_with_drafts_get_all_their_tokens() -> None:
     work = requests(np.arange(20) / 2, [20] * 20, [40] * 20)
     live = LiveMachine(work, COSTS, PIECES, drafts=Drafts(acceptances=(0.7, 0.5)))

@@ -1,6 +1,5 @@
 """Tests of prefixes that prompts share: trees of blocks, and the room that they occupy in a KV cache."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,21 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
-from tests.support.plain_workload import plain_workload
+from tests.support.plain_workload import BLOCK, chained_workload, plain_workload
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder, path_to
 from wse.serving.simulation.workload import Workload
-
-BLOCK = 10
-
-
-def workload_of(chains: Sequence[Sequence[int]], own_tokens: int = 5) -> Workload:
-    """Return requests whose prompts start with chains of blocks of 10 tokens and whose answers have 5 tokens."""
-    builder = PrefixTreeBuilder()
-    prefix = np.array([builder.add(chain, BLOCK) for chain in chains])
-    prompts = np.array([len(chain) * BLOCK + own_tokens for chain in chains])
-    plain = plain_workload(np.zeros(len(chains)), prompts, np.full(len(chains), 5))
-    return replace(plain, prefix=prefix, prefix_tree=builder.tree())
 
 
 def room_of(workload: Workload, capacity: int) -> KvRoom:
@@ -50,7 +38,7 @@ def test_equal_hash_after_another_block_is_another_block() -> None:
 
 
 def test_requests_share_the_common_start_of_their_chains() -> None:
-    room = room_of(workload_of([[1, 2, 3], [1, 2, 4, 5], [7, 2], [1, 2, 4, 5, 6]]), 10_000)
+    room = room_of(chained_workload([[1, 2, 3], [1, 2, 4, 5], [7, 2], [1, 2, 4, 5, 6]]), 10_000)
     assert [serve(room, request) for request in range(4)] == [0, 20, 0, 40]
     assert (room.hits, room.cached_tokens) == (2, 60)
     assert room.free == 10_000 - 8 * BLOCK
@@ -58,12 +46,12 @@ def test_requests_share_the_common_start_of_their_chains() -> None:
 
 def test_last_blocks_of_the_longest_unused_chain_are_removed_first() -> None:
     """After two chains of 3 blocks, 10 of 70 tokens are free; a request of 1 + 1 blocks removes block 3 of chain 1."""
-    room = room_of(workload_of([[1, 2, 3], [4, 5, 6], [8], [1, 2, 3], [4, 5, 6]]), 70)
+    room = room_of(chained_workload([[1, 2, 3], [4, 5, 6], [8], [1, 2, 3], [4, 5, 6]]), 70)
     assert [serve(room, request) for request in range(5)] == [0, 0, 0, 20, 20]
 
 
 def test_block_that_two_requests_read_concurrently_is_stored_once() -> None:
-    room = room_of(workload_of([[1, 2], [1, 2, 3]]), 1_000)
+    room = room_of(chained_workload([[1, 2], [1, 2, 3]]), 1_000)
     assert (room.take(0), room.take(1)) == (0, 0)
     room.keep_prefix(0)
     room.keep_prefix(1)
@@ -76,13 +64,13 @@ def test_block_that_two_requests_read_concurrently_is_stored_once() -> None:
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=20), st.integers(60, 200))
 def test_saved_tokens_equal_those_found_in_a_set_of_all_prefixes(chains: list[list[int]], capacity: int) -> None:
     """With room for everything, each request saves its longest common start with an earlier one."""
-    room = room_of(workload_of(chains), 100_000)
+    room = room_of(chained_workload(chains), 100_000)
     seen: set[tuple[int, ...]] = set()
     for request, chain in enumerate(chains):
         starts = [tuple(chain[:count]) for count in range(1, len(chain) + 1)]
         assert serve(room, request) == BLOCK * sum(start in seen for start in starts)
         seen.update(starts)
-    tight = room_of(workload_of(chains), capacity)
+    tight = room_of(chained_workload(chains), capacity)
     for request in range(len(chains)):
         assert tight.fits(request)
         serve(tight, request)
@@ -92,7 +80,7 @@ def test_saved_tokens_equal_those_found_in_a_set_of_all_prefixes(chains: list[li
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=20), st.integers(1, 40))
 def test_blocks_of_any_size_reuse_all_tokens(chains: list[list[int]], machine_block: int) -> None:
     """Requests copy the tokens of a prefix that do not fill a machine block; two of each three requests overlap."""
-    workload = workload_of(chains)
+    workload = chained_workload(chains)
     exact, coarse = (
         KvRoom(workload, PlainCosts(kv_capacity_tokens=100_000, kv_block_tokens=size), prefix_cache=True)
         for size in (1, machine_block)
@@ -114,7 +102,7 @@ def test_blocks_of_any_size_reuse_all_tokens(chains: list[list[int]], machine_bl
 
 def test_a_prefix_that_ends_within_a_machine_block_is_copied() -> None:
     """Machine blocks have 16 tokens. A chain of 20 tokens fills one block and part of a second, which requests copy."""
-    workload = workload_of([[1, 2], [1, 2], [1, 2, 3]])
+    workload = chained_workload([[1, 2], [1, 2], [1, 2, 3]])
     room = KvRoom(workload, PlainCosts(kv_capacity_tokens=96, kv_block_tokens=16), prefix_cache=True)
     assert serve(room, 0) == 0
     assert room.occupied == 32
@@ -144,7 +132,7 @@ def test_request_uses_the_blocks_that_leave_room_for_the_rest() -> None:
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_chain_in_use_is_never_removed(*, keeps: bool) -> None:
-    room = KvRoom(workload_of([[1, 2], [1, 2], [3, 4]]), PlainCosts(kv_capacity_tokens=45), prefix_cache=keeps)
+    room = KvRoom(chained_workload([[1, 2], [1, 2], [3, 4]]), PlainCosts(kv_capacity_tokens=45), prefix_cache=keeps)
     room.take(0)
     room.keep_prefix(0)
     assert room.fits(1) == keeps

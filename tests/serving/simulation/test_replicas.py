@@ -92,16 +92,6 @@ def test_machines_with_different_numbers_of_users_finish_a_closed_loop_at_about_
     np.testing.assert_allclose(steps, 1 / 3, atol=0.1)
 
 
-def test_requests_are_served_once_and_littles_law_is_true() -> None:
-    work = workload(rate=8.0)
-    outcome = simulate(work, 3)
-    assert outcome.replicas == 3
-    assert (outcome.first_s > work.arrival_s).all()
-    assert (outcome.gaps[:, 2] * outcome.gaps[:, 3]).sum() == (work.new_tokens - 1).sum()
-    mean_in_system, expected = outcome.little
-    assert mean_in_system == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("least_loaded", [True, False], ids=["least loaded", "in turn"])
 def test_machines_without_a_request_are_counted_too(*, least_loaded: bool) -> None:
     work = workload(requests=4)
@@ -138,17 +128,6 @@ def workload_kv_room(prompts: list[int], new: int, prefix_tokens: int = 0) -> Wo
     plain = plain_workload(np.zeros(len(prompts)), np.array(prompts), np.full(len(prompts), new))
     tree = single_blocks([prefix_tokens])
     return replace(plain, prefix=np.full(len(prompts), 0 if prefix_tokens else NO_PREFIX), prefix_tree=tree)
-
-
-def test_request_occupies_only_what_windows_keep() -> None:
-    room = KvRoom(workload_kv_room([90, 90, 90], 6), WindowedCosts(kv_capacity_tokens=130), prefix_cache=False)
-    assert room.take(0) == 0
-    assert room.free == 130 - (96 + 32) // 2
-    assert room.fits(1)
-    room.take(1)
-    assert not room.fits(2)
-    room.give_back(0)
-    assert room.free == 130 - 64
 
 
 def test_request_with_a_shared_prefix_occupies_its_own_tokens_and_windows() -> None:
