@@ -9,8 +9,8 @@ from typing import Final
 from wse.errors import BadInput
 from wse.studies.compare.request import TIMES_THE_FEWEST, CompareRequest
 from wse.studies.compare.targets import check_targets
+from wse.studies.estimate.checks import check_replicas, check_think_time
 from wse.studies.estimate.gpus.check_machine import check_machine
-from wse.studies.estimate.prepare import check_replicas, check_think_time
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.mapping_file import load_mapping
 from wse.studies.options.option import check_counts, options_of

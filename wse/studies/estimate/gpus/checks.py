@@ -7,8 +7,8 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.reports.terminal import plural
 from wse.serving.gpus.server import GpuServer
+from wse.studies.estimate.checks import check_drafts, check_objective, check_replicas, check_think_time
 from wse.studies.estimate.gpus.check_machine import check_machine
-from wse.studies.estimate.prepare import check_drafts, check_objective, check_replicas, check_think_time
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.drafts.draft import SAME
 from wse.studies.options.option import check_counts, get_option
