@@ -2,10 +2,14 @@
 
 from functools import cache, partial
 
+import pytest
+from tiers import AT_REQUEST
+
 from wse.compiler.search.search import MARGIN, search
 from wse.studies.compile.choose import NARROW, compile_fastest
 from wse.studies.compile.layout_changes import (
     Version,
+    longer_chunks,
     planned_for_more_users,
     recompiled,
     shorter_chunks,
@@ -44,3 +48,16 @@ def test_search_for_one_user_chooses_the_roomy_layout_and_others_do_not() -> Non
     roomy, fastest = compile_fastest(prepared), compile_fastest(prepared, NARROW._replace(prefers_room=False))
     tokens = prepared.tokens_per_user
     assert users_at(roomy.program, tokens) > users_at(fastest.program, tokens)
+
+
+@pytest.mark.slow
+@AT_REQUEST
+def test_prompt_chunks_are_doubled_if_they_only_fit_on_the_roomier_layout() -> None:
+    prepared = prepare_estimate(make_request(EstimateRequest, model="qwen3-32b", dtype="int4", wafers=1))
+    cycles, tokens = cache(partial(request_cycles, prepared)), prepared.tokens_per_user
+    machine = prepared.spec, prepared.wafer, prepared.software, prepared.options
+    found = search(*machine, cycles, timing_of(prepared), NARROW)
+    assert not any(users_that_fit(v, tokens) for v in longer_chunks(Version(prepared, found.options, found.choice)))
+    chosen = with_most_room(prepared, found, cycles)
+    assert chosen.choice.prefill_chunk == 2 * found.choice.prefill_chunk
+    assert cycles(chosen.program) < 0.99 * cycles(found.program)

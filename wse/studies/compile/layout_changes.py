@@ -156,12 +156,12 @@ def shorter_chunks(version: Version[Placement]) -> list[Version[Placement]]:
 
 
 def longer_chunks(version: Version[Placement]) -> list[Version[Placement]]:
-    """Return a version with prompt chunks of twice as many tokens, at most the longest prompt.
+    """Return a version with prompt chunks of twice as many tokens, at most the longest unread prompt.
 
     Returns:
         A list with the version; an empty list if a chunk is a whole prompt already.
     """
-    chunk, prompt = version.choice.prefill_chunk, max(version.options.prompt_tokens)
+    chunk, prompt = version.choice.prefill_chunk, max(version.options.unread_tokens)
     return [] if chunk >= prompt else [version.with_chunks(min(2 * chunk, prompt))]
 
 

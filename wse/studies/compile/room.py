@@ -19,6 +19,7 @@ from wse.program.program import Program
 from wse.studies.compile.layout_changes import (
     Change,
     Version,
+    longer_chunks,
     planned_for_more_users,
     recompiled,
     shorter_chunks,
@@ -58,6 +59,8 @@ def with_most_room(
        that are nearly fastest, take the one with the most room, and repeat with it. Stop when this
        is the same layout as before.
     2. Compile the versions of this layout that `variants` lists, and choose again.
+    3. If longer prompt chunks did not fit on the fastest layout of the search, but do on this one,
+       compile this layout with them, and choose again. They may save more cycles than `MARGIN`.
 
     Args:
         prepared_placement: The request.
@@ -70,20 +73,30 @@ def with_most_room(
         """Return a layout with its speed and its room."""
         return _Layout(candidate, finalist, cycles(candidate.program), users_at(candidate.program, tokens))
 
-    def roomier(layout: _Layout, *changes: Change[PreparedPlacement]) -> list[_Layout]:
-        """Compile the changed versions of a layout on which the KV caches of more users fit."""
-        version = Version(prepared_placement, layout.candidate.options, layout.candidate.choice)
-        versions = [changed_version for change in changes for changed_version in change(version)]
-        candidates = map(recompiled, (v for v in versions if users_that_fit(v, tokens) > layout.users))
+    def version_of(layout: _Layout) -> Version[PreparedPlacement]:
+        """Return a layout in the form that changes take."""
+        return Version(prepared_placement, layout.candidate.options, layout.candidate.choice)
+
+    def changed(layout: _Layout, min_users: int, *changes: Change[PreparedPlacement]) -> list[_Layout]:
+        """Compile the changed versions of a layout on which the KV caches of ``min_users`` fit."""
+        versions = [changed_version for change in changes for changed_version in change(version_of(layout))]
+        candidates = map(recompiled, (v for v in versions if users_that_fit(v, tokens) >= min_users))
         return [measured_layout(candidate, layout.finalist) for candidate in candidates if candidate is not None]
+
+    def fits_longer_chunks(layout: _Layout) -> bool:
+        """Return whether a layout with prompt chunks of twice as many tokens fits in SRAM."""
+        return any(users_that_fit(version, tokens) for version in longer_chunks(version_of(layout)))
 
     layouts = [measured_layout(candidate, finalist) for finalist, candidate in enumerate(compilation.candidates)]
     best, previous_best = layouts[0], None
     while best is not previous_best:  # 1
-        layouts += roomier(best, planned_for_more_users, shorter_chunks)
+        layouts += changed(best, best.users + 1, planned_for_more_users, shorter_chunks)
         previous_best, best = best, _roomiest(layouts)
-    layouts += roomier(best, variants)  # 2
+    layouts += changed(best, best.users + 1, variants)  # 2
     best = _roomiest(layouts)
+    if best is not layouts[0] and not fits_longer_chunks(layouts[0]):  # 3
+        layouts += changed(best, 1, longer_chunks)
+        best = _roomiest(layouts)
     if best is layouts[0]:
         return compilation
     return with_chosen(prepared_placement, compilation, best.candidate, best.finalist, best.cycles)
