@@ -18,10 +18,11 @@ from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.trial import Trial
 from wse.compiler.search.trial_setup import TrialSetup
 
-MIN_SAVED_FRACTION: Final = 0.01
+MIN_SAVED_FRACTION: Final = 0.004
 """Minimum fraction of a token's cycles that doubling the number of unpacked codes must save.
 
-The reason is that the scratch memory of the codes is no longer available for KV caches.
+The reason is that the scratch memory of the codes is no longer available for KV caches. A request may
+be slower by the same fraction on a layout with more room (`wse.compiler.search.search.MARGIN`).
 """
 
 
