@@ -42,7 +42,7 @@ ONE_TOKEN = ("--mapping", "region", "--schedule", "baseline", "--prompt-len", "8
 SHORT = (*ONE_TOKEN[:-1], "8")
 OPTIONS: list[tuple[str, ...]] = [
     ("story", "--mesh", "24x24", *ONE_TOKEN),
-    ("story", "--mesh", "9x9", *SHORT, "--batch", "2", "--verify-tokens", "3"),
+    ("story", "--mesh", "9x9", *SHORT, "--prefix-tokens", "4", "--batch", "2", "--verify-tokens", "3"),
     ("story", "--mesh", "6x6", *SHORT, "--wafers", "1", "--capacity", "report"),
     ("story", "--mesh", "16x16", *SHORT, "--users", "8", "--objective", "cost"),
 ]
@@ -53,6 +53,7 @@ def test_compile_and_estimate_report_the_same_placement(wse: Wse, options: tuple
     compiled, estimated = (json.loads(wse(name, *options, "--json").out) for name in ("compile", "estimate"))
     assert {key: compiled.get(key) for key in SHARED_KEYS} == {key: estimated.get(key) for key in SHARED_KEYS}
     assert ("decode" in compiled) == (options[-2:] != ("--new-tokens", "1"))
+    assert compiled["prefill"]["tokens_per_s"] == estimated["prefill"]["tokens_per_s"]
     for key in ("bytes_per_pe", "stages", "fits", "kv_capacity_tokens"):
         assert compiled["sram"][key] == estimated["sram"][key]
 

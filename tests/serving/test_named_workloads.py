@@ -12,7 +12,7 @@ from wse.serving.named_workloads import load_workload, workload_names
 from wse.serving.simulation.prefixes import path_to
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.serving import GpuOptions, ServingOptions, WorkloadOptions
-from wse.studies.serve_sim.options import TrafficOptions
+from wse.studies.serve_sim.options import BatchingOptions, TrafficOptions
 from wse.studies.serve_sim.prepare import prepare_serve
 from wse.studies.serve_sim.request import ServeRequest
 
@@ -93,19 +93,22 @@ def test_simulation_uses_lengths_spread_prefix_and_pauses() -> None:
         ("coding-agent", {}, 40),
         ("coding-agent", {"prefixes": 3}, 3),
         ("coding-agent", {"prefix_tokens": 50_000}, 40),
+        ("coding-agent", {"prefix_tokens": 90_000}, 40),  # more than the mean of the prompts that fit in the context
         ("rag", {}, 1),
         ("rag", {"prefixes": 3}, 3),
     ],
 )
 def test_prefix_is_per_session_or_shared_by_the_service(name: str, changes: dict[str, int], texts: int) -> None:
+    traffic = {"prefixes": changes["prefixes"]} if "prefixes" in changes else {}
     base = EstimateRequest(
         model="llama-3.1-8b",
         gpu="h100",
         gpu_serving=GpuOptions(gpus=1),
-        workload=WorkloadOptions(workload_name=name),
+        workload=WorkloadOptions(workload_name=name, prefix_tokens=changes.get("prefix_tokens")),
         serving=ServingOptions(users=40),
     )
-    request = ServeRequest(base=base, traffic=TrafficOptions(requests=1_000, **changes))
+    traffic_options, batches = TrafficOptions(requests=1_000, **traffic), BatchingOptions(prefix_cache=True)
+    request = ServeRequest(base=base, traffic=traffic_options, batches=batches)
     work = prepare_serve(request).workload
     assert len({path_to(block, work.prefix_tree.parent.tolist())[0] for block in work.prefix.tolist()}) == texts
     mean_share = changes.get("prefix_tokens", 913 if name == "rag" else 92_448) / load_workload(name).prompt_tokens

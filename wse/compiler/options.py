@@ -84,7 +84,8 @@ class Options:
         prompt_tokens: Length of each user's prompt. Prompts are processed sequentially. After that,
             each decode pass generates one token per user.
         prefix_tokens: Tokens at the start of every prompt that are already in the KV cache and are
-            not processed, fewer than the shortest prompt has. Such a Program is only timed.
+            not processed, fewer than the shortest prompt has. A Program with such tokens can be
+            timed, but not executed.
         region: Rows and columns of every region; None lets the mapping decide.
         sampling: ``wafer`` selects the most likely token on PEs. ``host`` sends the logits to the
             host, which returns an id.

@@ -215,7 +215,8 @@ class Phase:
             tokens.
         cached: Number of tokens in the user's cache before a prefill chunk; 0 for other phases,
             where the number varies.
-        prefix_tokens: The same number before the first chunk of the prompt.
+        prefix_tokens: Value of ``cached`` for the first chunk of the prompt; 0 if no prefix of the
+            prompt is cached.
         steps: Steps of the phase. Phases with the same steps refer to the same object.
     """
 

@@ -248,11 +248,12 @@ class Recorder:
         """Return the time of an arrival, delayed so that it keeps a distance from the previous one.
 
         If passes have a common start, the delay is a whole number of passes, so that arrivals remain
-        evenly distributed within a pass. It may be less than a pass too short, but the arrivals are
-        still at least one pass apart, unless the minimum distance itself is shorter.
+        evenly distributed within a pass. The number is rounded down, so two arrivals may be up to
+        one pass closer than the minimum distance. However, no two arrivals are closer than one pass
+        or, if that is shorter, than the minimum distance. For this, the delay may be any time.
 
         Args:
-            arrival_s: Earliest time of the arrival, not before the last known arrival without a delay.
+            arrival_s: Time of the arrival without a delay.
             pass_s: Duration of a pass in seconds; 0 if passes have no common start.
         """
         last_s: float = self.times[-1]

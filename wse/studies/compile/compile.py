@@ -76,7 +76,7 @@ def compile_result(prepared_placement: PreparedPlacement, program: Program) -> C
             contention=contention_result(program, costs),
             reduces=reduces_result(program, wafer, prepared_placement.software, slots),
         ),
-        prefill=prefill_result(clock.prefill, sum(prepared_placement.options.prompt_tokens), wafer.clock_hz, ttft_s),
+        prefill=prefill_result(clock.prefill, sum(prepared_placement.options.unread_tokens), wafer.clock_hz, ttft_s),
         decode=decode_result(
             clock.decode,
             spec.layer_count,

@@ -77,7 +77,7 @@ def with_most_room(
         """Return a layout in the form that changes take."""
         return Version(prepared_placement, layout.candidate.options, layout.candidate.choice)
 
-    def changed(layout: _Layout, min_users: int, *changes: Change[PreparedPlacement]) -> list[_Layout]:
+    def compile_changes(layout: _Layout, min_users: int, *changes: Change[PreparedPlacement]) -> list[_Layout]:
         """Compile the changed versions of a layout on which the KV caches of ``min_users`` fit."""
         versions = [changed_version for change in changes for changed_version in change(version_of(layout))]
         candidates = map(recompiled, (v for v in versions if users_that_fit(v, tokens) >= min_users))
@@ -90,12 +90,12 @@ def with_most_room(
     layouts = [measured_layout(candidate, finalist) for finalist, candidate in enumerate(compilation.candidates)]
     best, previous_best = layouts[0], None
     while best is not previous_best:  # 1
-        layouts += changed(best, best.users + 1, planned_for_more_users, shorter_chunks)
+        layouts += compile_changes(best, best.users + 1, planned_for_more_users, shorter_chunks)
         previous_best, best = best, _roomiest(layouts)
-    layouts += changed(best, best.users + 1, variants)  # 2
+    layouts += compile_changes(best, best.users + 1, variants)  # 2
     best = _roomiest(layouts)
     if best is not layouts[0] and not fits_longer_chunks(layouts[0]):  # 3
-        layouts += changed(best, 1, longer_chunks)
+        layouts += compile_changes(best, 1, longer_chunks)
         best = _roomiest(layouts)
     if best is layouts[0]:
         return compilation

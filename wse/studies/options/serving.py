@@ -32,9 +32,11 @@ class WorkloadOptions:
             or 1,024, or fewer if the model supports only fewer.
         new_tokens: Tokens generated for each user, such as 1k (1,024). Default: that of --workload,
             or 1,024, or fewer if the model supports only fewer.
-        prefix_tokens: Tokens at the start of a prompt that all prompts share, such as a system
-            prompt. They are in the KV cache and are not processed again; for serve-sim, only with
-            --prefix-cache. Default: 0; for serve-sim, the share of --workload.
+        prefix_tokens: Tokens at the start of each prompt that are already in the KV cache, such as
+            a system prompt, and are not processed again. On GPUs, only whole blocks of 16 are
+            reused. They do not make room for more users. Default: 0. For serve-sim, it is the mean
+            number of shared tokens, which are reused only with --prefix-cache or --kv-tiers;
+            default: the share of --workload.
         think_time: With --users, mean pause from the end of an answer to the user's next request.
             Default: that of --workload, or 0.
     """

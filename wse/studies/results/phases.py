@@ -75,7 +75,7 @@ def prefill_result(totals: PhaseTotals, prompt_tokens: int, clock_hz: float, ttf
 
     Args:
         totals: Cycles summed over all chunks of all prompts.
-        prompt_tokens: Total number of prompt tokens.
+        prompt_tokens: Total number of prompt tokens that are processed.
         clock_hz: Clock frequency of the wafer.
         ttft_s: Time to first token for the last user, in seconds.
     """

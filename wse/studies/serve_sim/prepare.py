@@ -94,7 +94,8 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
         typical = workload
     check_draft_tokens(request, context)
     prompt, answer = (max(1, int(n.mean())) for n in (typical.prompt_tokens, typical.new_tokens))
-    placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, context=context)
+    prefix = min(request.base.workload.prefix_tokens or 0, prompt - 1) if request.keeps_prefixes else 0
+    placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, prefix_tokens=prefix, context=context)
     decode = prepare_machine(placement)
     _check_states(request, decode)
     return PreparedServe(
@@ -257,8 +258,8 @@ def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateReq
 
     Args:
         request: The serving request.
-        lengths: Prompt tokens, new tokens and context length; None for a default. GPUs need no
-            context length.
+        lengths: Prompt tokens, of them cached ones, new tokens and context length; None for a
+            default. GPUs need no context length.
     """
     base, price, prefilling = request.base, request.base.costs.price, request.prefilling
     if prefilling.prefill_gpu is not None:
@@ -268,7 +269,6 @@ def _decode_request(request: ServeRequest, **lengths: int | None) -> EstimateReq
     placement = replace_options(
         base,
         **lengths | {"context": None if base.gpu is not None else lengths["context"]},
-        prefix_tokens=base.workload.prefix_tokens if request.keeps_prefixes else 0,
         draft=request.draft,
         price=price,
         replicas=1 if base.serving.users is None else base.replicas,

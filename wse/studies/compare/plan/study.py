@@ -143,9 +143,15 @@ def _lengths(request: CompareRequest) -> Sequence[tuple[int | None, int | None]]
     """Return the requested pairs of prompt length and number of new tokens.
 
     A length that is not requested is None; it then gets a default later.
+
+    Raises:
+        BadInput: The shared tokens (``--prefix-tokens``) are not fewer than those of each prompt.
     """
     if request.targets.lengths is not None:
-        return [read_lengths(text) for text in request.targets.lengths]
+        pairs = [read_lengths(text) for text in request.targets.lengths]
+        for prompt_len, _ in pairs:
+            request.base.workload.shared_tokens(prompt_len)
+        return pairs
     return [(request.base.workload.prompt_len, request.base.workload.new_tokens)]
 
 
