@@ -137,6 +137,16 @@ def test_remedies_without_room_for_all_users_say_so(wse: Wse) -> None:
     assert "any of these would make it fit, but without room for all users: --mesh 10x10" in line
 
 
+def test_no_mesh_is_offered_to_users_with_drafts(wse: Wse) -> None:
+    """Drafts need memory that the search for a mesh does not take into account."""
+    arguments = ["estimate", "story", "--mesh", "8x8", "--wafers", "2", "--users", "200"]
+    arguments += ["--prompt-len", "64", "--new-tokens", "32"]
+    assert "--mesh" in wse(*arguments).refusal()
+    line = wse(*arguments, "--draft", "0.7").refusal()
+    assert "with drafts, fewer users may fit" in line
+    assert "--mesh" not in line
+
+
 def fits(model: Path, options: list[str]) -> bool:
     """Return whether a Program with these options fits. If an option occurs twice, the last value is used."""
     given = {

@@ -10,6 +10,7 @@ from wse.compiler.search.search import Breadth
 from wse.errors import DoesNotFit, UnknownName
 from wse.studies.claims import layers_that_fit
 from wse.studies.claims.laboratory import Laboratory
+from wse.studies.claims.result import Claim, Finding
 from wse.studies.claims.serving import Serving
 from wse.studies.claims.study import decide
 from wse.studies.claims.topics.gpus import aggregate
@@ -130,15 +131,31 @@ def test_verdict_on_all_users_depends_on_rate_and_cost(
 
         gpus_for_all = gpu
 
-    price = None if ends[0] < ends[1] else "wafer=42,h200=6,b200=3"
-    finding = aggregate(AllUsersLaboratory(price=price, priced_names={"wafer", "wse3", "h200"}))
+    is_given = ends[0] == ends[1]
+    finding = aggregate(AllUsersLaboratory(price="wafer=42,h200=6,b200=3" if is_given else None))
     assert finding.verdicts == verdicts
-    assert ("with cheap wafers" in finding.answer) == (ends[0] < ends[1])
-    assert ("the prices are those of --price wafer=42,h200=6, and" in finding.reason) == (ends[0] == ends[1])
     assert answer_part in finding.answer
-    low, central, high = (finding.numbers[f"dearer_2048{end}"].value for end in ("_low", "", "_high"))
+    numbers = finding.numbers
+    central = numbers["dearer_2048"].value
     assert central == pytest.approx(42 / 6 * 10 / rate)
-    assert (low, high) == pytest.approx((central * ends[0] / 42, central * ends[1] / 42))
+    if not is_given:
+        low, high = (numbers[f"dearer_2048_{end}"].value for end in ("low", "high"))
+        assert (low, high) == pytest.approx((central * ends[0] / 42, central * ends[1] / 42))
+    # Texts and rows for each combination of given prices.
+    for price, phrases, meaning, ends_of in (
+        (None, ("at central prices. This", "with cheap wafers and expensive GPUs,"), "at central prices", 3),
+        ("wafer=42", ("the central GPU price. This", "with expensive GPUs,"), "the given wafer price and the ce", 2),
+        ("wse3=42", ("the central GPU price. This", "with expensive GPUs,"), "the given wafer price and the ce", 2),
+        ("h200=6", ("at the central wafer price", "with cheap wafers, and"), "and the given GPU price", 2),
+        ("wafer=42,h200=6", ("at the given prices. A user",), "at the given prices", 0),
+    ):
+        finding = aggregate(AllUsersLaboratory(price=price, priced_names={"wafer", "wse3", "h200"}))
+        assert all(phrase in finding.answer for phrase in phrases), finding.answer
+        assert meaning in finding.numbers["dearer_8192"].meaning
+        at_ends = {name for name in finding.numbers if name.endswith(("8192_low", "8192_high"))}
+        assert len(at_ends) == 2 * ends_of
+        assert ("usd_per_million_wafers_8192_low" in at_ends) == ("wafer's price is a cost" in finding.reason)
+        assert ("usd_per_million_gpus_8192_low" in at_ends) == ("a GPU's a rental price" in finding.reason)
 
 
 def test_given_price_of_a_gpu_is_used_in_claims_and_is_exact() -> None:
@@ -157,6 +174,23 @@ def test_given_price_of_a_wafer_is_used_in_claims_and_is_exact() -> None:
     assert serving.usd_per_million_tokens_ends == (serving.usd_per_million_tokens,) * 2
     assert "economics.wafer_usd_per_hour" not in lab.uncertain_names
     assert lab.priced_names == {"wafer", "wse3"}
+
+
+def test_command_of_a_claim_has_the_wafer_price_that_this_claim_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = Finding(verdicts=("true", "true"), answer="", numbers={}, reason="")
+
+    def with_prices(lab: Laboratory) -> Finding:
+        lab.priced_names |= {"wafer", "wse3", "h200"}
+        return finding
+
+    claims = [
+        Claim(number=number, text="", source="", command="wse estimate story", decide=function)
+        for number, function in enumerate((with_prices, lambda _: finding), 1)
+    ]
+    monkeypatch.setattr("wse.studies.claims.study.CLAIMS", claims)
+    result, _ = decide(price="h200=2.5,wafer=60")
+    assert [claim.command for claim in result.claims] == ["wse estimate story --price wafer=60", "wse estimate story"]
+    assert result.note is None
 
 
 def test_price_that_no_claim_uses_is_noted() -> None:

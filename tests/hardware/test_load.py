@@ -109,13 +109,20 @@ KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generatio
         ("mesh_rows = 10_001", "mesh_rows = 10001: give a number from 1 to 10,000 (row)"),
         ("mesh_rows = 1.5", "mesh_rows = 1.5: give a whole number from 1 to 10,000"),
         ("clock_hz = nan", "clock_hz = nan: give a number from 1,000 to 1,000,000,000,000 (Hz)"),
-        ("hop_cycles = 'two'", "hop_cycles = 'two': give a number, in cycle, or a table with value, unit, grade"),
+        ("hop_cycles = 'two'", "hop_cycles = 'two': give a number (in cycle), or a table with value, unit, grade"),
         ("hop_cycles = '2.5'", "hop_cycles = 2.5: give a whole number from 1 to 10,000"),
         (
             "clock_hz = '1.1Ghz'",
-            "clock_hz = '1.1Ghz': give a number, in Hz or with one of Hz, kHz, MHz, GHz, or a table",
+            "clock_hz = '1.1Ghz': give a number (in Hz), or text with a unit in quotation marks (Hz, kHz, MHz or GHz), "
+            "or a table",
         ),
-        ("sram_bytes_per_pe = { value = '48k' }", "sram_bytes_per_pe = value '48k': give a number, in byte/PE or with"),
+        ("clock_hz = { value = 1e9, range = ['1Gz', 2] }", "clock_hz = range '1Gz': give a number (in Hz), or text"),
+        ("clock_hz = { value = 1e9, range = [1e9] }", "clock_hz = range [1000000000.0]: List should have at least 2"),
+        ("clock_hz = [1e9]", "clock_hz = [1000000000.0]: give a number (in Hz), or text"),
+        (
+            "sram_bytes_per_pe = { value = '48k' }",
+            "sram_bytes_per_pe = value '48k': give a number (in byte/PE), or text",
+        ),
         (
             "sram_bytes_per_pe = '2GiB'",
             "sram_bytes_per_pe = 2147483648: give a number from 1 to 1,073,741,824 (byte/PE)",

@@ -104,6 +104,24 @@ def test_maximum_number_of_users_is_found_in_few_trials(monkeypatch: pytest.Monk
     assert len({*tried} - {4096}) <= 1 + np.log2(4096)
 
 
+@pytest.mark.parametrize(("users", "cache_tokens"), [(0, 5_000), (2, 5_000), (40, 4_000)])
+def test_shorter_context_keeps_the_tokens_that_caches_must_hold(
+    users: int, cache_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[Options] = []
+
+    def never(*given: object) -> bool:
+        assert isinstance(given[3], Options)
+        tried.append(given[3])
+        return False
+
+    monkeypatch.setattr("wse.compiler.search.remedies.fits", never)
+    remedies(SPEC, wafer(9, 9), wafer(9, 9), SOFTWARE, replace(OPTIONS, cache_tokens=cache_tokens), users=users)
+    with_less_context = [options for options in tried if options.context < OPTIONS.context]
+    assert with_less_context
+    assert all(each.cache_tokens == max(cache_tokens, users * each.context) for each in with_less_context)
+
+
 def test_more_than_256_groups_of_inputs_do_not_fit_and_are_not_suggested() -> None:
     tall = tiny_spec(layers=1, hidden=96, ffn=32 * 300, vocab=500)
     coded = replace(OPTIONS, dtype="int4", activations="float32")

@@ -15,7 +15,7 @@ import pydantic
 from wse.errors import BadWafer, UnknownName
 from wse.files import short_repr
 from wse.hardware.number import Grade, SourcedNumber, bounds_of, unit_of
-from wse.hardware.quantity import number_form, read_quantity
+from wse.hardware.quantity import read_quantity, units_for
 
 
 class _Entry(pydantic.BaseModel):
@@ -84,12 +84,13 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
         entry = _Entry.model_validate(table | numbers)
     except pydantic.ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        key_path = ".".join(str(part) for part in fault["loc"] if part not in ("int", "float"))
-        key_path = f" {key_path}" if isinstance(raw_value, dict) and key_path else ""
-        fault_text = "" if fault["loc"][0] == "value" and "value" in table else f"{fault['msg']}; "
+        field = str(fault["loc"][0])
+        key_path = f" {field}" if isinstance(raw_value, dict) else ""
+        is_number = len(fault["loc"]) > 1  # one of the types of a value, or an end of a range
+        fault_text = "" if is_number else f"{fault['msg']}; "
         raise BadWafer(
             f"{place} ={key_path} {short_repr(fault['input'])}: {fault_text}"
-            f"give {number_form(unit)}, or a table with value, unit, grade, source, range, range_source"
+            f"give {_toml_form(unit)}, or a table with value, unit, grade, source, range, range_source"
         ) from error
     if entry.unit is not None and entry.unit != unit:
         raise BadWafer(f"{place} is given in {short_repr(entry.unit)}: give it in {unit!r}")
@@ -119,7 +120,7 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
 def _with_number(raw_value: Any, unit: str) -> Any:
     """Convert a string such as ``"96KiB"``, or each string of a list, to a number.
 
-    Other values, and strings that are no numbers, are returned unchanged.
+    Other values, and strings that cannot be read as numbers, are returned unchanged.
 
     Args:
         raw_value: The value, or the list of both ends of a range.
@@ -129,3 +130,16 @@ def _with_number(raw_value: Any, unit: str) -> Any:
         return [_with_number(item, unit) for item in raw_value]
     number = read_quantity(raw_value, unit) if isinstance(raw_value, str) else None
     return raw_value if number is None else number
+
+
+def _toml_form(unit: str) -> str:
+    """Return a phrase that says how a number that is stored in ``unit`` is written in a TOML file.
+
+    >>> _toml_form("Hz")
+    'a number (in Hz), or text with a unit in quotation marks (Hz, kHz, MHz or GHz)'
+    >>> _toml_form("cycle")
+    'a number (in cycle)'
+    """
+    *units, last_unit = units_for(unit) or ("",)
+    units_text = f"{', '.join(units)} or {last_unit}" if units else last_unit
+    return f"a number (in {unit})" + (f", or text with a unit in quotation marks ({units_text})" if units_text else "")

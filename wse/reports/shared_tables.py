@@ -46,6 +46,18 @@ def price_text(price: PriceEnds, machine: str, source: str = "") -> str:
     return "; ".join(filter(None, (scale_note(price, machine), source)))
 
 
+def price_source(assumptions: str) -> str:
+    """Return the source of a price, without the price itself.
+
+    >>> price_source("wafer_usd_per_hour 60 USD/h: given with --price")
+    'given with --price'
+
+    Args:
+        assumptions: Name, value, unit and source of the price, as in the ``assumptions`` of a cost.
+    """
+    return assumptions.partition(": ")[2]
+
+
 def tile_name(name: str) -> str:
     """Return the displayed name of a buffer that stores weights.
 

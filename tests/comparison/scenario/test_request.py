@@ -38,7 +38,7 @@ CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [
     ({"think_time": 2.0}, BadInput, "scenario: think_time: users of a scenario do not pause; leave it out"),
     ({"tiers": {"plain_speed": 0.0}}, BadInput, "scenario: tiers: plain_speed = 0.0: give tokens/s of each user"),
     ({"tiers": {"plain_speed": "fast"}}, BadInput, "scenario: tiers: plain_speed = 'fast': give tokens/s of each user"),
-    ({"prices": {"wafer_power_w": "23kW"}}, BadWafer, "scenario: prices: wafer_power_w = '23kW': give a number, in W"),
+    ({"prices": {"wafer_power_w": "23kW"}}, BadWafer, "scenario: prices: wafer_power_w = '23kW': give a number (in W)"),
     ({"tiers": TIERS | {"speed_up": 1}}, BadInput, "scenario: tiers: speed_up = 1: give a number above 1"),
     ({"tiers": TIERS | {"speedup": 1}}, UnknownName, "scenario: tiers: unknown key 'speedup': did you mean 'speed_up'"),
     ({"tiers": TIERS, "users": 2}, BadInput, "scenario: users: with [tiers] users follow from the speed"),

@@ -134,6 +134,7 @@ def remedies(
         users: Number of users whose KV caches must fit at the same time, each with a full context;
             0 for the users of one pass.
     """
+    given_cache_tokens = options.cache_tokens
     options = replace(options, cache_tokens=max(options.cache_tokens, users * options.context))
 
     def fits_with(**changes: Any) -> bool:
@@ -150,7 +151,9 @@ def remedies(
     dtype = _narrower(spec, options, fits_with)
     fits_spread = options.experts == DEDICATED and fits_with(experts=DISTRIBUTED)
     context = largest_passing(
-        max(options.prompt_tokens) + 1, options.context, lambda n: fits_with(context=n, cache_tokens=users * n)
+        max(options.prompt_tokens) + 1,
+        options.context,
+        lambda n: fits_with(context=n, cache_tokens=max(given_cache_tokens, users * n)),
     )
     batch = largest_passing(1, options.batch, lambda n: fits_with(prompt_tokens=options.prompt_tokens[:n]))
     suggestions = (

@@ -62,7 +62,8 @@ class Laboratory:
         price: Prices of wafers and GPUs, in the format of ``--price``; None for the bundled prices.
         uncertain_names: Names of the uncertain constants that were used since this set was last
             cleared. These are the constants on which the verdict on the current claim depends.
-        priced_names: Names, in the format of ``--price``, of the machines whose prices were used.
+        priced_names: Names, in the format of ``--price``, of the machines whose prices were used
+            since this set was last cleared.
     """
 
     on_work: Callable[[str], None] = ignore
@@ -174,7 +175,10 @@ class Laboratory:
         return serving_of(deployment, users, sampled[COST])
 
     def _priced_gpus(self, model: str, gpu: str, prompt: int, new: int) -> GpuDeployment:
-        """Return a deployment on GPUs with the price in `price`. The arguments are those of `gpu_deployment`."""
+        """Return a deployment on GPUs with the price in `price`.
+
+        The arguments are those of `gpu_deployment`.
+        """
         return gpu_deployment(model, gpu, prompt, new, prices_text(prices_under(self.price, (gpu,))))
 
     def _add_price_name(self, name: str, deployment: Deployment) -> None:

@@ -226,18 +226,23 @@ class ClaimsResult(Result):
         return tuple(table for claim in self.claims for table in _tables_of(claim, self.note))
 
 
-def claim_result(claim: Claim, finding: Finding, uncertain_names: Collection[str]) -> ClaimResult:
+def claim_result(
+    claim: Claim, finding: Finding, uncertain_names: Collection[str], wafer_price: str | None = None
+) -> ClaimResult:
     """Combine a claim and the verdict on it into one result record.
 
     Args:
         claim: The claim.
         finding: The verdict on it.
         uncertain_names: Names of the uncertain numbers on which the verdict may depend.
+        wafer_price: Given price of a wafer, in the format of ``--price``, which is added to the
+            command; None for no price. The commands of claims with prices are for wafers.
     """
     certainty = (
         certainty_at_ends(finding.verdicts) if finding.is_at_ends else certainty_of(finding.verdicts, uncertain_names)
     )
-    texts = {"claim": claim.text, "certainty": certainty.text}
+    command = f"{claim.command} --price {wafer_price}" if wafer_price else claim.command
+    texts = {"claim": claim.text, "command": command, "certainty": certainty.text}
     return ClaimResult.from_parts(claim, finding, certainty, n=claim.number, share_of_samples=certainty.share, **texts)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from wse.errors import BadInput
 from wse.reports.output_file import output_path, picture_path, write_output
 from wse.reports.progress import OnProgress, ignore
-from wse.serving.prices import Price, check_prices, prices_text, unused_prices_note
+from wse.serving.prices import Price, check_prices, prices_text, prices_under, unused_prices_note
 from wse.studies.claims.laboratory import WAFER_NAMES, Laboratory
 from wse.studies.claims.page import image_of, write_page
 from wse.studies.claims.result import Claim, ClaimsResult, Curves, Finding, claim_result, claim_tables
@@ -65,17 +65,20 @@ def decide(
     check_numbers(numbers)
     check_prices(price, [WAFER_NAMES])
     claims = [claim for claim in CLAIMS if not numbers or claim.number in numbers]
-    results, curves = [], {}
+    results, curves, used_names = [], {}, set[str]()
     lab = Laboratory(price=prices_text(price))
     for i, claim in enumerate(claims):
         lab.on_work = partial(on_progress, i, len(claims))
         lab.uncertain_names.clear()
+        lab.priced_names.clear()
         finding = claim.decide(lab)
-        results.append(claim_result(claim, finding, lab.uncertain_names))
+        wafer_prices = prices_under(price, lab.priced_names & WAFER_NAMES)
+        results.append(claim_result(claim, finding, lab.uncertain_names, prices_text(wafer_prices)))
+        used_names |= lab.priced_names
         if finding.curves is not None:
             curves[claim.number] = finding.curves
     on_progress(len(claims), len(claims), "")
-    return ClaimsResult(claims=tuple(results), note=unused_prices_note(price, lab.priced_names)), curves
+    return ClaimsResult(claims=tuple(results), note=unused_prices_note(price, used_names)), curves
 
 
 def check_drawn(numbers: Sequence[int]) -> None:
@@ -122,8 +125,8 @@ def decide_to_files(
         price: Prices that replace the bundled ones.
 
     Raises:
-        BadInput: A claim does not exist, a price is invalid, a file cannot be written, or a plot is requested for
-            several claims or for a claim without one.
+        BadInput: A claim does not exist, a price is invalid, a file cannot be written, or a plot is
+            requested for several claims or for a claim without one.
     """
     page_path = None if page is None else output_path("--page", str(page), suffix=".md", kind="a Markdown file")
     png_path = None if png is None else picture_path("--png", str(png))

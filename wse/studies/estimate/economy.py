@@ -71,11 +71,6 @@ class CostResult(Result):
     wafer_usd_per_hour_high: Annotated[float, Doc("high end of its range", "USD")]
 
     @property
-    def price_source(self) -> str:
-        """Source of the price."""
-        return self.assumptions.partition(": ")[2]
-
-    @property
     def price_ends(self) -> PriceEnds:
         """Hourly price of a wafer in USD: low end, value and high end."""
         return self.wafer_usd_per_hour_low, self.wafer_usd_per_hour, self.wafer_usd_per_hour_high

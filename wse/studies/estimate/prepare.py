@@ -88,7 +88,7 @@ class PreparedEstimate(PreparedPlacement):
         """Number of users whose KV caches must fit on a replica at the same time.
 
         It is 0 if no number of users is requested, if users pause and may therefore wait for room,
-        or if as many replicas as needed share the users.
+        or if the number of replicas is chosen automatically.
         """
         users, replicas = self.request.serving.users, self.request.replicas
         return 0 if users is None or replicas is None or self.shape.think_s else math.ceil(users / replicas)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import causes_table, inputs_table, price_text
+from wse.reports.shared_tables import causes_table, inputs_table, price_source, price_text
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count, printable, seconds
 from wse.serving.goal import LATENCY
@@ -187,7 +187,11 @@ class EstimateResult(Result):
             width=width,
         )
         if self.serving is not None:
-            price = "" if self.cost is None else price_text(self.cost.price_ends, "wafer", self.cost.price_source)
+            price = (
+                ""
+                if self.cost is None
+                else price_text(self.cost.price_ends, "wafer", price_source(self.cost.assumptions))
+            )
             tables += points_tables(self.serving, price)
         if self.expert_loads is not None:
             tables.append(expert_loads_table(self.expert_loads, self.batch))

@@ -213,7 +213,10 @@ class ScenarioResult(Result):
     name: Annotated[str, Doc("name of the scenario, or the path of its file")]
     title: Annotated[str, Doc("title of the scenario")]
     question: Annotated[str, Doc("question that the scenario answers")]
-    verdict: Annotated[tuple[str, ...], Doc("number of combinations that agree, the nearest one, and unused prices")]
+    verdict: Annotated[
+        tuple[str, ...],
+        Doc("sentences: how many combinations agree, which is nearest, and which given prices are unused"),
+    ]
     plain_speeds: Annotated[
         tuple[float, ...] | None, Doc("speeds of the plain tier per user; absent without tiers", "tokens/s")
     ] = None

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 
 from wse.errors import BadInput, UnknownName
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import price_text
+from wse.reports.shared_tables import price_source, price_text
 from wse.reports.table import Column, number
 from wse.reports.terminal import printable, seconds, three_figures
 from wse.studies.estimate.gpus.result import GpuEstimateResult
@@ -218,8 +218,7 @@ def prices_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
 
 def _price(row: Row, key: str) -> str:
     low, price, high = (float(row[f"{key}{end}"] or 0) for end in ("_low", "", "_high"))
-    source = str(row["cost_assumptions"]).partition(": ")[2]
-    return price_text((low, price, high), str(row[PRICES[key]]), source)
+    return price_text((low, price, high), str(row[PRICES[key]]), price_source(str(row["cost_assumptions"])))
 
 
 def _rank(sort: str | None, grid: Grid, entry: JournalEntry) -> tuple[bool, bool, Any]:

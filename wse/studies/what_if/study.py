@@ -9,7 +9,7 @@ from wse.cache.records import cached
 from wse.errors import BadInput, WseError
 from wse.hardware.load import load_software, load_wafer
 from wse.reports.progress import OnProgress, ignore
-from wse.reports.shared_tables import scale_note
+from wse.reports.shared_tables import price_source, scale_note
 from wse.reports.terminal import plural
 from wse.studies.estimate.cached import request_key
 from wse.studies.estimate.inputs import inputs
@@ -144,7 +144,7 @@ def estimate_change(request: EstimateRequest) -> EstimateOutcome:
         layout = choose_layout(prepared_estimate)
         result = estimate_of(layout.prepared, layout.compilation.program)
         cost = result.cost
-        price = None if cost is None else (scale_note(cost.price_ends, "wafer"), cost.price_source)
+        price = None if cost is None else (scale_note(cost.price_ends, "wafer"), price_source(cost.assumptions))
         return EstimateOutcome(row=_figures(result), inputs=inputs(layout.prepared), price=price)
     except WseError as error:
         return EstimateOutcome(error=error)

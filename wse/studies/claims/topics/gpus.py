@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
 from wse.serving.prices import prices_text, prices_under
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.laboratory import Laboratory, context_text, with_type
+from wse.studies.claims.laboratory import WAFER_NAMES, Laboratory, context_text, with_type
 from wse.studies.claims.result import Finding, FindingBuilder
 from wse.studies.claims.serving import DTYPE, GPUS, Serving, gpu_deployment, gpu_server, serving_of
 
@@ -179,22 +178,38 @@ def _cost_ratios(wafers: Serving, gpus: Serving) -> tuple[float, float, float]:
     return central, wafers_low / gpus_high, wafers_high / gpus_low
 
 
-def _price_texts(price: str | None, min_ratios: Sequence[float], max_ratios: Sequence[float]) -> dict[str, str]:
-    """Return the parts of the answer to claim 13 that describe the prices.
+def _price_texts(wafer_price: str | None, gpu_price: str | None) -> dict[str, str]:
+    """Return the phrases about prices in the answer to claim 13 and in its numbers.
+
+    A given price has no range, so the phrases mention the ends only of prices that are not given.
 
     Args:
-        price: Given prices of these machines, in the format of ``--price``; None without any.
-        min_ratios, max_ratios: For each context, the lowest and highest ratio of the cost per token
-            on wafers to that on GPUs, within the ranges of the prices.
+        wafer_price, gpu_price: Given prices of a wafer and of a GPU, in the format of ``--price``;
+            None for the bundled price.
+
+    Returns:
+        The basis of the prices, and phrases for the central price or given price (``central``), for
+        the ends with the lowest and highest ratio of costs (``low`` and ``high``), and for the
+        machines that are cheap or expensive with the lowest ratio (``low_case``). The phrase
+        ``low_case`` is empty if both prices are given.
     """
-    basis = "a wafer's price is a cost of ownership and a GPU's a rental price"
-    if min_ratios == max_ratios:
-        return {"basis": f"the prices are those of --price {price}", "at_prices": "at the given prices", "ends": ""}
-    if price is not None:
-        basis = f"the prices are those of --price {price} and bundled ones; if bundled, {basis}"
-    low, high = (" and ".join(f"{ratio:.1f}" for ratio in ratios) for ratios in (min_ratios, max_ratios))
-    ends = f"This ratio is {low} with cheap wafers and expensive GPUs, and {high} in the opposite case. "
-    return {"basis": basis, "at_prices": "at central prices", "ends": ends}
+    wafer_basis = f"that of --price {wafer_price}" if wafer_price else "a cost of ownership"
+    gpu_basis = f"that of --price {gpu_price}" if gpu_price else "a rental price"
+    wafer, gpu = ("given" if price else "central" for price in (wafer_price, gpu_price))
+    phrases = {
+        "basis": f"a wafer's price is {wafer_basis} and a GPU's {gpu_basis}",
+        "central": f"at the {wafer} wafer price and the {gpu} GPU price",
+        "low_case": " and ".join(
+            case for case, price in (("cheap wafers", wafer_price), ("expensive GPUs", gpu_price)) if not price
+        ),
+    }
+    if wafer == gpu:
+        phrases["central"] = "at central prices" if wafer == "central" else "at the given prices"
+    for name, wafer_end, gpu_end in (("low", "low", "high"), ("high", "high", "low")):
+        wafer_text = "given wafer price" if wafer_price else f"{wafer_end} end of the wafer price"
+        gpu_text = "given GPU price" if gpu_price else f"{gpu_end} end of the GPU price"
+        phrases[name] = f"at the {wafer_text} and the {gpu_text}"
+    return phrases
 
 
 def aggregate(lab: Laboratory) -> Finding:
@@ -202,9 +217,12 @@ def aggregate(lab: Laboratory) -> Finding:
 
     1. For a short and a long context, determine how many users saturate the wafers and the GPUs.
     2. Record the throughput and the cost per token at these numbers of users. The cost is recorded
-       at the central price of the machine and at both ends of its price range.
+       at the central price of the machine and at both ends of its price range. A price that is
+       given with ``--price`` has no range.
     3. Compare the costs on wafers and GPUs, at central prices and at the extremes.
     """
+    wafer_price, gpu_price = (prices_text(prices_under(lab.price, names)) for names in (WAFER_NAMES, ("h200",)))
+    prices = _price_texts(wafer_price, gpu_price)
     builder, lines = FindingBuilder("aggregate", model=with_type(DENSE), gpu_count=GPUS, dtype=DTYPE), {}
     contexts, new = (2_048, 8_192), 1_024
     saturated: dict[str, Serving] = {}
@@ -215,7 +233,10 @@ def aggregate(lab: Laboratory) -> Finding:
         gpus = [lab.gpu(DENSE, "h200", batch, context - new, new) for batch in BATCHES]
         saturated |= {f"wafers_{context}": wafers, f"gpus_{context}": gpu}
         # 2. Throughput and cost.
-        for machine, run, subject in (("wafers", wafers, with_type(DENSE)), ("gpus", gpu, with_type(DENSE, DTYPE))):
+        for machine, run, subject, price in (
+            ("wafers", wafers, with_type(DENSE), wafer_price),
+            ("gpus", gpu, with_type(DENSE, DTYPE), gpu_price),
+        ):
             run_names = {
                 "machine": machine,
                 "context": context,
@@ -226,7 +247,8 @@ def aggregate(lab: Laboratory) -> Finding:
             }
             builder.add("tokens_per_s_{machine}_{context}", run.tokens_per_s, **run_names)
             builder.add("usd_per_million_{machine}_{context}", run.usd_per_million_tokens, **run_names)
-            for end, cost in zip(("low", "high"), run.usd_per_million_tokens_ends, strict=True):
+            ends = () if price else zip(("low", "high"), run.usd_per_million_tokens_ends, strict=True)
+            for end, cost in ends:
                 builder.add("usd_per_million_{machine}_{context}_{end}", cost, end=end, **run_names)
         lines[f"{GPUS} H200 with {DTYPE}, {context:,} tokens"] = tuple(
             (run.rate_of_user, run.usd_per_million_tokens) for run in (*gpus, gpu)
@@ -238,18 +260,20 @@ def aggregate(lab: Laboratory) -> Finding:
     pairs = [(saturated[f"wafers_{context}"], saturated[f"gpus_{context}"]) for context in contexts]
     central_ratios, min_ratios, max_ratios = zip(*(_cost_ratios(*pair) for pair in pairs), strict=True)
     cost_ratios = np.array([wafers.usd_cases / gpus.usd_cases for wafers, gpus in pairs])
-    for suffix, prices, ratios in (
-        ("", "at central prices", central_ratios),
-        ("_low", "at the low end of the wafer price and the high end of the GPU price", min_ratios),
-        ("_high", "at the high end of the wafer price and the low end of the GPU price", max_ratios),
-    ):
+    ratios_at_ends = {"low": min_ratios, "high": max_ratios} if prices["low_case"] else {}
+    for end, ratios in {"central": central_ratios, **ratios_at_ends}.items():
+        suffix = "" if end == "central" else f"_{end}"
         for context, value in zip(contexts, ratios, strict=True):
-            builder.add("dearer_{context}{suffix}", value, context=context, suffix=suffix, prices=prices)
+            builder.add("dearer_{context}{suffix}", value, context=context, suffix=suffix, prices=prices[end])
+    low, high = (" and ".join(f"{ratio:.1f}" for ratio in ratios) for ratios in (min_ratios, max_ratios))
+    ends_text = f"This ratio is {low} with {prices['low_case']}, and {high} in the opposite case. "
     has_more_tokens = min(wafers.tokens_per_s / gpus.tokens_per_s for wafers, gpus in pairs) > 1
     more_tokens = "The wafers generate more tokens/s in total, but few for their price. "
     names: dict[str, Any] = {
         **saturated,
-        **_price_texts(prices_text(prices_under(lab.price, lab.priced_names)), min_ratios, max_ratios),
+        "basis": prices["basis"],
+        "at_prices": prices["central"],
+        "ends": ends_text if prices["low_case"] else "",
         "more_tokens": more_tokens if has_more_tokens and min(min_ratios) > 1 else "",
     }
     verdicts = by_rule(holds=(cost_ratios > FEW).all(axis=0), never=(cost_ratios <= 1).all(axis=0))

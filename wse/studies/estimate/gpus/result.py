@@ -9,7 +9,7 @@ from typing import Annotated
 from wse.hardware.number import Grade
 from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import PriceEnds, inputs_table, price_text
+from wse.reports.shared_tables import PriceEnds, inputs_table, price_source, price_text
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import WIDEST, seconds
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
@@ -157,11 +157,6 @@ class GpuCostResult(Result):
     gpu_usd_per_hour_high: Annotated[float, Doc("high end of its range", "USD")]
 
     @property
-    def price_source(self) -> str:
-        """Source of the price."""
-        return self.assumptions.partition(": ")[2]
-
-    @property
     def price_ends(self) -> PriceEnds:
         """Hourly price of a GPU in USD: low end, value and high end."""
         return self.gpu_usd_per_hour_low, self.gpu_usd_per_hour, self.gpu_usd_per_hour_high
@@ -227,7 +222,9 @@ class GpuEstimateResult(Result):
             width: Not used.
         """
         published = () if self.published is None else (published_table(self.published),)
-        price = "" if self.cost is None else price_text(self.cost.price_ends, "GPU", self.cost.price_source)
+        price = (
+            "" if self.cost is None else price_text(self.cost.price_ends, "GPU", price_source(self.cost.assumptions))
+        )
         drafts = () if self.drafts is None else (draft_table(self.drafts, "on the model's GPUs"),)
         gains = () if self.batches is None else (_gains_table(self.batches),)
         return (

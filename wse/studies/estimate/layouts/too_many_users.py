@@ -40,7 +40,7 @@ def too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
     if may_add_wafers(p):  # --wafers auto
         wafers += f", and no number of wafers up to {most_wafers(p)} has room for all"
     message = f"--users {users}: the roomiest layout found holds {caches} on {wafers}; give {', '.join(remedies)}"
-    if p.request.draft is None and p.request.drafts.draft_model is None:
+    if not _has_draft(p):
         message += (
             f"; `wse compare {p.request.model} --users {users}` with the same other options finds wafers and replicas"
         )
@@ -49,14 +49,21 @@ def too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
     return BadInput(message)
 
 
+def _has_draft(prepared_estimate: PreparedEstimate) -> bool:
+    """Return whether a request has draft tokens, whose memory remedies do not take into account."""
+    request = prepared_estimate.request
+    return request.draft is not None or request.drafts.draft_model is not None
+
+
 def _larger_mesh(prepared_estimate: PreparedEstimate) -> str | None:
     """Return a phrase that suggests the smallest larger mesh with room for all users, or None.
 
-    None is returned if no mesh has enough room, if the request uses whole wafers or states its
-    regions, or if PEs are dead, because another mesh may have fewer live PEs.
+    None is returned if no mesh has enough room, or if the request uses whole wafers, states its
+    regions or has a draft. It is also returned if PEs are dead, because another mesh may have fewer
+    live PEs.
     """
     p = prepared_estimate
-    if p.meshes or p.options.listed or p.request.machine.mesh is None:
+    if p.meshes or p.options.listed or p.request.machine.mesh is None or _has_draft(p):
         return None
     options = replace(p.options, cache_tokens=p.cached_users * p.options.context)
     return larger_mesh(p.spec, p.whole, p.wafer, p.software, options)
