@@ -77,8 +77,8 @@ def test_machine_without_room_for_the_longest_request_is_refused() -> None:
 @pytest.mark.parametrize("dispatch", ["least-loaded", "round-robin"])
 def test_times_equal_those_of_serve_sim(options: dict[str, Any], dispatch: str) -> None:
     """Requests of two texts, whose first 48 tokens are shared, go to two replicas that keep prefixes."""
-    shared = options | {"replicas": 2, "dispatch": dispatch, "prefix_cache": True}
-    traffic = {"load": 0.7, "requests": 200, "prefix_tokens": 48, "prefixes": 2, "seed": 3}
+    shared = options | {"replicas": 2, "dispatch": dispatch, "prefix_cache": True, "prefix_tokens": 48}
+    traffic = {"load": 0.7, "requests": 200, "prefixes": 2, "seed": 3}
     service = serve(make_request(ServeRequest, **shared, **traffic))
     outcome = service.outcome
     assert outcome is not None

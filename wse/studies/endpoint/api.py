@@ -39,6 +39,7 @@ def serve(
     workload: str | None = None,
     prompt_len: int | str | None = None,
     new_tokens: int | str | None = None,
+    prefix_tokens: int | str | None = None,
     batch: int | str | None = None,
     objective: str | None = None,
     routing: str = "even",

@@ -16,7 +16,6 @@ LOCAL_HOST: Final = "127.0.0.1"
 _SIMULATED: Final = (
     *(option.name for group in (TrafficOptions, TierOptions, PromisedTimes) for option in fields(group)),
     "users",
-    "prefix_tokens",
     "think_time",
     "replicas",
     "economics",

@@ -59,8 +59,9 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
         DoesNotFit: The model, or a request of the maximum length, does not fit.
     """
     service, replicas = request.service, request.replicas
-    prepared_serve = prepare_serve(replace_options(service, requests=1, prefix_tokens=0))
-    workload = prepared_serve.workload
+    prefix_tokens = service.base.workload.prefix_tokens or 0
+    prepared_serve = prepare_serve(replace_options(service, requests=1, prefix_tokens=prefix_tokens))
+    workload = prepare_serve(replace_options(service, requests=1, prefix_tokens=0)).workload  # clients send prefixes
     one_token = np.ones(1, np.int64)
     machines = compile_service(
         prepared_serve,

@@ -131,7 +131,7 @@ def estimate(
             a system prompt, and are not processed again. On GPUs, only whole blocks of 16 are
             reused. They do not make room for more users. Default: 0. For serve-sim, it is the mean
             number of shared tokens, which are reused only with prefix_cache or kv_tiers; default:
-            the share of workload.
+            the share of workload. For serve, it only decides the layout.
         think_time: With users, mean pause from the end of an answer to the user's next request.
             Default: that of workload, or 0. A number is in s; a string has a unit.
         batch: Users whose tokens go through the stages in one pass. Default: 1; with users or

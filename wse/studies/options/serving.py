@@ -36,7 +36,7 @@ class WorkloadOptions:
             a system prompt, and are not processed again. On GPUs, only whole blocks of 16 are
             reused. They do not make room for more users. Default: 0. For serve-sim, it is the mean
             number of shared tokens, which are reused only with --prefix-cache or --kv-tiers;
-            default: the share of --workload.
+            default: the share of --workload. For serve, it only decides the layout.
         think_time: With --users, mean pause from the end of an answer to the user's next request.
             Default: that of --workload, or 0.
     """
