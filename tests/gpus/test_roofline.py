@@ -4,6 +4,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wse.models.catalogue import CONFIGURATIONS
 from wse.models.configs.config import read_config
@@ -207,6 +209,21 @@ def test_capacity_is_the_memory_that_weights_leave() -> None:
     assert gpu_server.users_that_fit(2048) == math.floor(room / 131_072 / 2048)
     windowed = server("gpt-oss-120b", "mxfp4", 2)
     assert windowed.users_that_fit(100_000) > 1.9 * windowed.kv_capacity_tokens // 100_000
+
+
+SERVERS = (
+    server("llama-3-8b", "bfloat16"),
+    server("gpt-oss-20b", "mxfp4"),
+    server("gemma-2-27b", "bfloat16", 2),
+    server("llama-4-scout", "bfloat16", 4, "h200"),
+    server("deepseek-r1", "fp8", 8, "h200"),
+)
+
+
+@given(st.sampled_from(SERVERS), st.integers(1, 200_000), st.integers(0, 5_000))
+def test_users_that_fit_do_not_rise_with_context(gpu_server: GpuServer, tokens: int, more: int) -> None:
+    few, many = (gpu_server.users_that_fit(context) for context in (tokens + more, tokens))
+    assert few <= many <= gpu_server.max_sequences
 
 
 def test_cache_room_counts_windows_and_whole_blocks() -> None:

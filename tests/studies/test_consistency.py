@@ -294,7 +294,7 @@ def test_reserved_context_hardly_changes_speed_and_room() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(prompt_len=st.integers(8, 200), more=st.integers(1, 200), wafers=st.integers(1, 2))
 def test_users_that_fit_do_not_rise_with_lengths_or_fall_with_wafers(prompt_len: int, more: int, wafers: int) -> None:
     def room(prompt_len: int, wafers: int) -> int:

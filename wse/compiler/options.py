@@ -230,7 +230,15 @@ class Options:
         Args:
             tokens: Maximum number of tokens per chunk.
         """
-        return replace(self, prompt_tokens=(min(tokens, max(self.unread_tokens)),) * self.batch, prefix_tokens=0)
+        return self.with_prompts((min(tokens, max(self.unread_tokens)),) * self.batch)
+
+    def with_prompts(self, prompt_tokens: tuple[int, ...]) -> Options:
+        """Return the options with prompts of other lengths, no tokens of which are in the KV cache.
+
+        Args:
+            prompt_tokens: Length of each user's prompt.
+        """
+        return replace(self, prompt_tokens=prompt_tokens, prefix_tokens=0)
 
 
 def check_types(dtype: str, activations: str | None) -> None:

@@ -48,16 +48,6 @@ def units_for(unit: str) -> tuple[str, ...]:
     )
 
 
-def number_form(unit: str) -> str:
-    """Return a phrase for messages that says how a number that is stored in ``unit`` can be written.
-
-    >>> number_form("Hz"), number_form("cycle")
-    ('a number, in Hz or with one of Hz, kHz, MHz, GHz', 'a number, in cycle')
-    """
-    units = ", ".join(units_for(unit))
-    return f"a number, in {unit}{f' or with one of {units}' if units else ''}"
-
-
 def is_time(unit: str) -> bool:
     """Return whether a unit measures time, such as "ms"."""
     return unit in _TIMES

@@ -5,7 +5,8 @@ from functools import cache, partial
 import pytest
 from tiers import AT_REQUEST
 
-from wse.compiler.search.search import MARGIN, search
+from wse.compiler.search.search import search
+from wse.compiler.search.trial import MARGIN
 from wse.studies.compile.choose import NARROW, compile_fastest
 from wse.studies.compile.layout_changes import (
     Version,

@@ -30,7 +30,7 @@ from wse.compiler.search.finalist import Finalist, tree_trials
 from wse.compiler.search.finalists import Cost, Finalists
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.trees import without_fitted
-from wse.compiler.search.trial import TRIAL_ERROR, Timer, Trial
+from wse.compiler.search.trial import MARGIN, TRIAL_ERROR, Timer, Trial
 from wse.compiler.search.trial_setup import TrialSetup
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
@@ -38,12 +38,6 @@ from wse.program.program import Program
 
 FINALISTS = 3
 """Maximum number of layouts to compile fully."""
-MARGIN = 0.004
-"""Fraction of a request's cycles below which a difference between two layouts does not matter.
-
-If restricting attention to some columns saves less than this, the layout is also compiled with
-attention on all columns.
-"""
 
 
 class Breadth(NamedTuple):

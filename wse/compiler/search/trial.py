@@ -15,6 +15,13 @@ from wse.program.program import Program
 from wse_mappings.regions.layout import Layout
 from wse_mappings.schedule import LineSchedule
 
+MARGIN = 0.004
+"""Fraction of a request's cycles below which a difference between two layouts does not matter.
+
+If restricting attention to some columns saves less than this, the layout is also compiled with
+attention on all columns. Scratch memory for quantised weights is not enlarged for less, because the
+memory is then no longer available for KV caches.
+"""
 TRIAL_ERROR = 0.015
 """Fraction of a request's cycles by which trials may rank two layouts wrongly.
 

@@ -179,7 +179,7 @@ class TrialSetup:
             prefill: Matrix product used in prefill, one of ``PREFILL_PRODUCTS``.
             tokens: Length of each prompt, which forms a single chunk.
         """
-        options = replace(self.options_on(layout), prompt_tokens=(tokens,) * self.options.batch, prefix_tokens=0)
+        options = self.options_on(layout).with_prompts((tokens,) * self.options.batch)
         return options, self.choice(layout, prefill, tokens, self.smallest_head_chunk(layout))
 
     def smallest_head_chunk(self, layout: Layout) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 
 from wse.arrays import F64, I64
 from wse.serving.simulation.arrivals import BURSTS, CONSTANT, POISSON, Arrivals
-from wse.serving.simulation.prefixes import PrefixTree
+from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder
 
 FAST, NORMAL = 0, 1
 """Service tiers, in order of precedence."""
@@ -122,6 +122,11 @@ class Workload:
         """
         columns: dict[str, Any] = {name: getattr(self, name)[requests] for name in _PER_REQUEST}
         return Workload(**columns, prefix_tree=self.prefix_tree)
+
+    def without_prefixes(self) -> Workload:
+        """Return the same requests, except that no prompt begins with a shared prefix."""
+        no_prefixes = np.full(len(self), NO_PREFIX)
+        return replace(self, prefix=no_prefixes, prefix_tree=PrefixTreeBuilder().tree())
 
     def at_rate(self, rate_per_s: float) -> Workload:
         """Return the same requests with arrival times scaled to a different rate.

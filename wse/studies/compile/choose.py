@@ -122,12 +122,7 @@ def pass_fabric(prepared_placement: PreparedPlacement, compilation: Compilation,
     p = replace(prepared_placement, options=replace(prepared_placement.options, verify_tokens=tokens))
     prompts = (1,) * compilation.options.batch
     options = replace(
-        compilation.options,
-        verify_tokens=tokens,
-        phases=(DECODE,),
-        prompt_tokens=prompts,
-        prefix_tokens=0,
-        capacity=REPORT,
+        compilation.options.with_prompts(prompts), verify_tokens=tokens, phases=(DECODE,), capacity=REPORT
     )
     prompt_choice = replace(compilation.choice, prefill_chunk=1)
     choice = verify_choice(p.spec, p.wafer, p.software, options, prompt_choice, timing_of(p))

@@ -61,7 +61,7 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
     service, replicas = request.service, request.replicas
     prefix_tokens = service.base.workload.prefix_tokens or 0
     prepared_serve = prepare_serve(replace_options(service, requests=1, prefix_tokens=prefix_tokens))
-    workload = prepare_serve(replace_options(service, requests=1, prefix_tokens=0)).workload  # clients send prefixes
+    workload = prepared_serve.workload.without_prefixes()  # clients send the prefixes
     one_token = np.ones(1, np.int64)
     machines = compile_service(
         prepared_serve,

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 from wse.errors import BadInput, UnknownName
 from wse.hardware.load import Values, check_value, load_software, load_wafer, provenance
 from wse.hardware.number import SourcedNumber, numeric_fields, unit_of
-from wse.hardware.quantity import number_form, read_factor, read_quantity
+from wse.hardware.quantity import read_factor, read_quantity, units_for
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.hardware.wafer_links import link_numbers
 from wse.serving.economics import ALL_KEYS
@@ -118,7 +118,9 @@ def read_setting(text: str, option: str = "--set") -> Setting:
     unit = unit_of(key)
     number = read_quantity(value, unit)
     if number is None:
-        raise BadInput(f"{option} {name}={value}: give {number_form(unit)}, or a factor such as x2")
+        units = ", ".join(units_for(unit))
+        form = f"a number, in {unit}{f' or with one of {units}' if units else ''}, or a factor such as x2"
+        raise BadInput(f"{option} {name}={value}: give {form}")
     check_value(MACHINES[prefix], f"{option}: {prefix[:-1]}", key, number)
     return Setting(prefix=prefix, key=key, amount=number)
 

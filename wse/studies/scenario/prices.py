@@ -27,6 +27,8 @@ def with_prices(scenario: Scenario, price: Price | None) -> Scenario:
         UnknownName: One of the names matches no machine.
         BadInput: A price is invalid, or there are two prices of the same machine.
     """
+    if price is None:
+        return scenario
     names: Sequence[tuple[str, ...]] = [_price_names(setting.request) for setting in scenario.settings]
     check_prices(price, names)
     settings = (

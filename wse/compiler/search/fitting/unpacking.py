@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Final
 
 from wse.compiler.choice import Choice
 from wse.compiler.options import DECODE, WIDE_UNPACKING
@@ -15,22 +14,15 @@ from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.fitting.chunks import first_that_fits
 from wse.compiler.search.layer_cycles import cycles_of_layers, layers_on
 from wse.compiler.search.rewrite_search import RewriteTrial
-from wse.compiler.search.trial import Trial
+from wse.compiler.search.trial import MARGIN, Trial
 from wse.compiler.search.trial_setup import TrialSetup
-
-MIN_SAVED_FRACTION: Final = 0.004
-"""Minimum fraction of a token's cycles that doubling the number of unpacked codes must save.
-
-The reason is that the scratch memory of the codes is no longer available for KV caches. A request may
-be slower by the same fraction on a layout with more room (`wse.compiler.search.search.MARGIN`).
-"""
 
 
 def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, tuple[RewriteTrial, ...]]:
     """Choose how many quantised weights to unpack at a time: the fastest number that fits in SRAM.
 
     1. Time a token on the most common layer of each kind. Double the number as long as this saves
-       at least the fraction ``MIN_SAVED_FRACTION`` of the cycles.
+       at least the fraction `MARGIN` of the cycles.
     2. Use the largest number up to this limit that fits with the chunks in ``choice``.
 
     Args:
@@ -56,7 +48,7 @@ def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choi
 
     best_setting = settings[0]
     for doubled in settings[2::2]:  # 1
-        if cycles(doubled) > (1 - MIN_SAVED_FRACTION) * cycles(best_setting):
+        if cycles(doubled) > (1 - MARGIN) * cycles(best_setting):
             break
         best_setting = doubled
     choices = [

@@ -24,7 +24,7 @@ from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.pass_costs import PassCosts
-from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTreeBuilder
+from wse.serving.simulation.prefixes import PrefixTreeBuilder
 from wse.serving.simulation.workload import Workload
 from wse_mappings.rounding import round_up
 
@@ -72,8 +72,7 @@ class LiveMachine:
             costs, policy, prefill, drafts: See `ContinuousMachine`.
         """
         self._tree = PrefixTreeBuilder()
-        first_request, no_prefix = workload.part(np.zeros(1, np.int64)), np.array([NO_PREFIX])
-        self._template = replace(first_request, prefix=no_prefix, prefix_tree=self._tree.tree())
+        self._template = workload.part(np.zeros(1, np.int64)).without_prefixes()
         self._due: list[DueTokens] = []
         self._new_tokens: dict[int, int] = {}  # of each request that has not ended
         block_tokens = round_up(PREFIX_BLOCK_TOKENS, costs.reused_tokens_multiple)

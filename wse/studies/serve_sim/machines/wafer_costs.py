@@ -125,6 +125,6 @@ def _fabric(placeable: Placeable, compilation: Compilation, prompts: tuple[int, 
         compilation: The compiled model, whose layout is used.
         prompts: Length of each user's prompt in tokens.
     """
-    options: Options = replace(compilation.options, prompt_tokens=prompts, prefix_tokens=0, capacity=REPORT)
+    options: Options = replace(compilation.options.with_prompts(prompts), capacity=REPORT)
     program = compile_choice(placeable.spec, placeable.wafer, placeable.software, options, compilation.choice)
     return Fabric(program, placeable.wafer, placeable.software, placeable.meshes)
