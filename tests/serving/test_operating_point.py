@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.comparison.compare.synthetic import economics
 from wse.bisection import largest_passing
 from wse.program.routing import expected_experts
+from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.serving.operating_point import RequestShape, operating_point, users_with_in_flight
@@ -40,10 +41,11 @@ class LineDeployment:
     def economics(self) -> Economics:
         return economics("gpu", self.usd_per_hour[0], self.usd_per_hour[1:])
 
-    def steady_state(self, concurrency: float) -> SteadyState:
-        ttft_s = concurrency / 10
-        answer_s = (self.shape.new_tokens - 1) * (1 + concurrency / 10) / self.speed
-        rate = concurrency / (ttft_s + answer_s)
+    def steady_state(self, users: float, think_s: float = 0.0) -> SteadyState:
+        assert not think_s, "the tests of pauses use another deployment"
+        ttft_s = users / 10
+        answer_s = (self.shape.new_tokens - 1) * (1 + users / 10) / self.speed
+        rate = users / (ttft_s + answer_s)
         return SteadyState(ttft_s=ttft_s, answer_s=answer_s, requests_per_s=rate, saturated=False)
 
 
@@ -175,24 +177,42 @@ def test_batch_for_a_token_rate_is_the_smallest(
         assert streaming.tokens_per_s(batch - 1) < wanted
 
 
-def pausing(think_s: float) -> LineDeployment:
-    """Return the deployment of the other tests with users who pause."""
-    return replace(LINE, shape=replace(SHAPE, think_s=think_s))
+def pausing(think_s: float, max_concurrency: int = 20) -> WaferDeployment:
+    """Return a deployment whose users pause. A request alone takes 0.5 + 100 x 0.01 = 1.5 s."""
+    return WaferDeployment(
+        shape=replace(SHAPE, think_s=think_s),
+        max_concurrency=max_concurrency,
+        chips=1,
+        economics=None,
+        token_s=0.01,
+        stage_s=0.001,
+        prompt_s=0.4,
+        chunk_s=0.1,
+        delay_s=0.1,
+    )
 
 
-@given(st.integers(1, 2_000), st.sampled_from([0.1, 10.0, 1e4]))
-def test_users_who_pause_follow_the_interactive_response_time_law(users: int, think_s: float) -> None:
-    point = operating_point(pausing(think_s), users)
+@given(st.integers(1, 2_000), st.sampled_from([0.1, 10.0, 1e4]), st.sampled_from([1, 2, 20, 1_000]))
+def test_users_who_pause_follow_the_interactive_response_time_law(
+    users: int, think_s: float, max_concurrency: int
+) -> None:
+    deployment = pausing(think_s, max_concurrency)
+    point = operating_point(deployment, users)
     request_s = point.ttft_s + 100 * (point.tpot_s or 0.0)
     assert point.requests_per_s * (request_s + think_s) == pytest.approx(users)
     assert point.in_flight == pytest.approx(point.requests_per_s * request_s)
-    in_flight = max(1.0, min(point.in_flight, LINE.max_concurrency))
-    at_constant_concurrency = LINE.steady_state(in_flight)
-    assert point.tpot_s == pytest.approx(at_constant_concurrency.answer_s / 100, rel=1e-3)  # interpolated
-    assert point.saturated == (point.in_flight > LINE.max_concurrency)
-    more = operating_point(pausing(think_s), users + 1)
-    assert more.ttft_s >= point.ttft_s
-    assert more.requests_per_s >= point.requests_per_s * (1 - 1e-12)
+    full = deployment.steady_state(max_concurrency)
+    assert point.requests_per_s <= full.requests_per_s * (1 + 1e-9)
+    assert point.saturated == (point.requests_per_s >= 0.999 * full.requests_per_s)
+    more = operating_point(deployment, users + 1)
+    assert more.ttft_s >= point.ttft_s * (1 - 1e-9)
+    assert more.requests_per_s >= point.requests_per_s * (1 - 1e-9)
+
+
+def test_single_user_who_pauses_never_waits() -> None:
+    one, without_pauses = operating_point(pausing(10.0), 1), operating_point(pausing(0.0), 1)
+    assert (one.ttft_s, one.tpot_s) == pytest.approx((without_pauses.ttft_s, without_pauses.tpot_s))
+    assert one.requests_per_s == pytest.approx(1 / (10.0 + 1 / without_pauses.requests_per_s))
 
 
 def test_users_without_a_pause_are_all_in_flight() -> None:
@@ -208,8 +228,8 @@ def test_largest_number_of_users_with_a_number_of_requests_in_flight(in_flight: 
 
 
 def test_users_who_pause_need_fewer_replicas() -> None:
-    goal = Goal(users=1_000, replicas=None, tpot_s=0.02)  # 10 requests in flight meet the limit
-    found, without_pauses = plan(pausing(10.0), goal), plan(LINE, goal)
-    assert (found.meets, without_pauses.meets, without_pauses.point.replicas) == (True, True, 100)
-    assert goal.excess(operating_point(pausing(10.0), 1_000, found.point.replicas - 1)) > 1
-    assert found.point.replicas < 100
+    goal = Goal(users=1_000, replicas=None, ttft_s=1.0)
+    found, without_pauses = plan(pausing(100.0), goal), plan(pausing(0.0), goal)
+    assert (found.meets, without_pauses.meets) == (True, True)
+    assert goal.excess(operating_point(pausing(100.0), 1_000, found.point.replicas - 1)) > 1
+    assert found.point.replicas < without_pauses.point.replicas / 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import RequestShape
-from wse.serving.steady_state import NEGLIGIBLE, ClosedLoop, PromptRounds, _solve
+from wse.serving.steady_state import NEGLIGIBLE, ClosedLoop, PromptRounds, solve
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,10 @@ class PlainRounds:
     decode_s: float
     prompt: PromptRounds
 
-    def wait_s(self, others: float, prompts: float) -> float:
-        return min(1.0, others) * (self.prompt.round_s if prompts else self.decode_s) / 2
+    delay_s: float = 0.0
+
+    def pass_s(self, decoding: float, prompts: float) -> float:
+        return self.prompt.round_s if prompts else self.decode_s
 
     def decode_round_s(self, decoding: float) -> float:
         return self.decode_s
@@ -146,5 +148,5 @@ def test_rising_function_is_solved(
     solution = solution_fraction * scale
     # Error of the solution because the function is rounded.
     rounding = 4 * sys.float_info.epsilon * offset / (slope * power * solution ** (power - 1))
-    found = _solve(rising, rising(solution), 0.0, scale)
+    found = solve(rising, rising(solution), 0.0, scale)
     assert found == pytest.approx(solution, rel=1e-6, abs=1e-9 * scale + rounding)

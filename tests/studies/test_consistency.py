@@ -27,6 +27,13 @@ ON_GPUS: Final = [
     {"model": model, "gpu": gpu, "gpus": gpus, "prompt_len": prompt, "new_tokens": new, "users": users}
     for (model, gpu, gpus), (prompt, new), users in product(MACHINES, LENGTHS, USERS)
 ]
+PAUSING: Final[list[dict[str, Any]]] = [
+    {"model": "llama-3.1-70b", "gpu": "h200", "gpus": 8, "prompt_len": 4000, "new_tokens": 300, "think_time": 20},
+    {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 2000, "new_tokens": 100, "think_time": 5},
+    {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 200, "new_tokens": 400, "think_time": 2},
+    {"model": "gpt-oss-120b", "gpu": "b200", "gpus": 2, "prompt_len": 1000, "new_tokens": 100, "think_time": 20},
+]
+PAUSING_USERS: Final = [options | {"users": users} for options, users in product(PAUSING, [20, 50, 100])]
 SOME_ON_GPUS: Final = [ON_GPUS[3], ON_GPUS[12], ON_GPUS[20], ON_GPUS[44]]
 """Combinations that are tested without ``WSE_ALL_OUTPUTS``."""
 ON_WHOLE_WAFERS: Final[list[dict[str, Any]]] = [
@@ -79,6 +86,14 @@ def test_simulations_on_gpus_agree_with_estimates(options: dict[str, Any]) -> No
     latencies = simulated(serving, options).all
     assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.02)
     assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.02)
+
+
+@pytest.mark.parametrize("options", at_request_but(PAUSING_USERS, [PAUSING_USERS[5]]), ids=options_id)
+def test_simulations_of_users_who_pause_agree_with_estimates(options: dict[str, Any]) -> None:
+    serving = wse.estimate(**options).serving
+    latencies = simulated(serving, options).all
+    assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.04)
+    assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.08)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ All commands take these figures from here. The definitions follow load generator
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -73,11 +74,13 @@ class Deployment(Protocol):
     def economics(self) -> Economics | None:
         """Power and price of one wafer or GPU; None if they are unknown."""
 
-    def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the mean times and the rate of requests, with a constant number in flight.
+    def steady_state(self, users: float, think_s: float = 0.0) -> SteadyState:
+        """Return the mean times and the rate of requests.
 
         Args:
-            concurrency: Number of requests in flight, at least 1.
+            users: Number of users, at least 1. Without pauses, it is the number of requests in
+                flight, at most `max_concurrency`.
+            think_s: Mean pause of a user between two requests in seconds.
         """
 
 
@@ -173,15 +176,18 @@ def operating_point(
 def users_with_in_flight(deployment: Deployment, in_flight: int) -> int:
     """Return the largest number of users who have at most a given mean number of requests in flight.
 
-    With X requests per second and pauses of Z seconds, n requests in flight correspond to n + X Z
-    users (interactive response time law: P. J. Denning and J. P. Buzen, The operational analysis
-    of queueing network models, ACM Computing Surveys, 1978).
-
     Args:
         deployment: The deployment of one replica. Its shape has the mean pause.
         in_flight: Number of requests in flight, including those that wait for KV-cache space.
     """
-    return int(_users(deployment, in_flight, deployment.shape.think_s)) if in_flight else 0
+    think_s = deployment.shape.think_s
+    if not in_flight or not think_s:
+        return in_flight
+    max_rate = deployment.steady_state(max(1, deployment.max_concurrency)).requests_per_s
+    max_users = max(1, math.ceil(in_flight + max_rate * think_s))
+    return (
+        largest_passing(1, max_users + 1, lambda users: operating_point(deployment, users).in_flight <= in_flight) or 0
+    )
 
 
 def users_with_room(deployment: Deployment) -> int:
@@ -189,51 +195,22 @@ def users_with_room(deployment: Deployment) -> int:
     return users_with_in_flight(deployment, deployment.max_concurrency)
 
 
-def _users(deployment: Deployment, in_flight: float, think_s: float) -> float:
-    """Return the number of users, not rounded, for a mean number of requests in flight on a replica."""
-    if not think_s:
-        return in_flight
-    concurrency = min(in_flight, max(1, deployment.max_concurrency))
-    return in_flight + deployment.steady_state(concurrency).requests_per_s * think_s
-
-
 def _steady_state(deployment: Deployment, users: int, think_s: float) -> SteadyState:
     """Return the mean times and the rate of requests on one replica.
 
-    The replica serves all requests in flight, up to ``max_concurrency``. Further requests wait for
-    room and do not change its rate. If fewer than one is in flight on average, times are those of a
-    single request. By Little's law, each user takes ``users / rate`` seconds from one request to the
-    next, including the pause.
+    Without pauses, the replica serves all requests in flight, up to ``max_concurrency``. Further
+    requests wait for room and do not change its rate. By Little's law, each user takes
+    ``users / rate`` seconds from one request to the next.
 
     Args:
         deployment: The deployment of the replica.
         users: Number of users, at least 1.
         think_s: Mean pause of a user in seconds.
     """
+    if think_s:
+        return deployment.steady_state(users, think_s)
     max_concurrency = max(1, deployment.max_concurrency)
-    if _users(deployment, max_concurrency, think_s) < users:
-        state = deployment.steady_state(max_concurrency)
-        period_s = users / state.requests_per_s
-        return replace(state, ttft_s=period_s - think_s - state.answer_s, saturated=True)
-    if not think_s:
-        return deployment.steady_state(users)
-    state = deployment.steady_state(_in_flight(deployment, users, think_s))
-    return replace(state, requests_per_s=users / (state.ttft_s + state.answer_s + think_s))
-
-
-def _in_flight(deployment: Deployment, users: int, think_s: float) -> float:
-    """Return the mean number of requests in flight if users pause, at least 1.
-
-    Between whole numbers of requests, the number of users is interpolated linearly.
-
-    Args:
-        deployment: The deployment of one replica, which has room for all requests in flight.
-        users: Number of users, at least 1.
-        think_s: Mean pause of a user in seconds, above 0.
-    """
-    room = min(users, max(1, deployment.max_concurrency))
-    requests = largest_passing(1, room, lambda n: _users(deployment, n, think_s) <= users)
-    if requests is None:
-        return 1.0
-    min_users, max_users = (_users(deployment, n, think_s) for n in (requests, requests + 1))
-    return requests + (users - min_users) / (max_users - min_users)
+    state = deployment.steady_state(min(users, max_concurrency))
+    if users <= max_concurrency:
+        return state
+    return replace(state, ttft_s=users / state.requests_per_s - state.answer_s, saturated=True)

@@ -75,11 +75,20 @@ def plan(deployment: Deployment, goal: Goal, max_users: int | None = None) -> Pl
     """
     if not deployment.max_concurrency:
         return None
+
+    def plan_for(users: int, replicas: int = 1) -> Plan:
+        """Return the plan with a number of users, who all have room or may wait for it."""
+        point = operating_point(deployment, users, replicas)
+        excess = goal.excess(point)
+        return Plan(point=point, meets=excess <= 1, excess=excess)
+
+    if deployment.shape.think_s and goal.users is not None and goal.replicas is not None:
+        return plan_for(goal.users, goal.replicas)  # users who pause may wait for room
     max_users = users_with_in_flight(deployment, max(max_users or 0, deployment.max_concurrency))
 
     def keeps(users: int) -> bool:
         """Return whether one replica meets the latency limits with this number of users."""
-        return goal.excess(operating_point(deployment, users)) <= 1
+        return plan_for(users).meets
 
     max_users_within_limits = largest_passing(1, max_users + 1, keeps) or 0
     within_limits = bool(max_users_within_limits)
@@ -87,14 +96,12 @@ def plan(deployment: Deployment, goal: Goal, max_users: int | None = None) -> Pl
         users = 1
         if goal.objective != LATENCY and within_limits:
             users = min(max_users_within_limits, saturating_users(deployment))
-        point = operating_point(deployment, users)
-        return Plan(point=point, meets=within_limits, excess=goal.excess(point))
+        return plan_for(users)
     replicas = goal.replicas or math.ceil(goal.users / max_users_within_limits)
-    if goal.users > replicas * max_users and not deployment.shape.think_s:  # users who pause may wait for room
+    if goal.users > replicas * max_users and not deployment.shape.think_s:
         point = operating_point(deployment, replicas * max_users, replicas)
         return Plan(point=point, meets=False, excess=max(goal.excess(point), goal.users / point.users))
-    point = operating_point(deployment, goal.users, replicas)
-    return Plan(point=point, meets=goal.excess(point) <= 1, excess=goal.excess(point))
+    return plan_for(goal.users, replicas)
 
 
 def saturating_users(deployment: Deployment) -> int:

@@ -78,17 +78,16 @@ class RoundCosts(Protocol):
     averages and therefore need not be whole.
     """
 
-    def wait_s(self, other_requests: float, prompts: float) -> float:
-        """Return the seconds that a request waits for its first token without using the machine.
+    @property
+    def delay_s(self) -> float:
+        """Seconds from the end of the prompt's prefill to the first token."""
 
-        On GPUs, this is the wait for the end of the running pass. On wafers, it is the time from
-        the end of the prompt's prefill to the first token.
+    def pass_s(self, decoding: float, prompts: float) -> float:
+        """Return the duration in seconds of a pass that new requests cannot join; 0 if they can.
 
         Args:
-            other_requests: Number of other requests whose prompts are processed or whose tokens are
-                decoded.
-            prompts: Number of prompts that are processed in the round that is running when the
-                request arrives; 0 or at least 1.
+            decoding: Number of requests that decode in the pass, at least 1.
+            prompts: Number of prompts that are processed in the pass; 0 or at least 1.
         """
 
     def decode_round_s(self, decoding: float) -> float:
@@ -178,15 +177,28 @@ class ClosedLoop:
             if not in_rounds:
                 return 0.0
             rate, times = self._rate_and_times(in_rounds, others_fraction)
-            return in_rounds + rate * self.costs.wait_s(others_fraction * in_rounds, times.prompts_at_arrival)
+            return in_rounds + rate * self._wait_s(others_fraction * in_rounds, times.prompts_at_arrival)
 
         others_fraction = 1 - 1 / concurrency  # fraction of the requests in rounds that belong to other users
-        in_rounds = _solve(in_flight, concurrency, 0.0, concurrency)
+        in_rounds = solve(in_flight, concurrency, 0.0, concurrency)
         rate, times = self._rate_and_times(in_rounds, others_fraction)
         is_saturated = rate >= (1 - NEGLIGIBLE) * self._rate_when_saturated
         rate = max(rate, self._rate_alone)
         ttft_s = concurrency / rate - times.answer_s
         return SteadyState(ttft_s=ttft_s, answer_s=times.answer_s, requests_per_s=rate, saturated=is_saturated)
+
+    def _wait_s(self, other_requests: float, prompts: float) -> float:
+        """Return the seconds that a request waits for its first token without using the machine.
+
+        If a pass is running that it cannot join, half of the pass remains on average. With fewer
+        than one other request in flight, a pass is running only for a fraction of the time.
+
+        Args:
+            other_requests: Mean number of other requests that are processed in rounds.
+            prompts: Number of prompts that the running pass processes; 0 or at least 1.
+        """
+        half_pass_s = min(1.0, other_requests) * self.costs.pass_s(max(1.0, other_requests), prompts) / 2
+        return self.costs.delay_s + half_pass_s
 
     def _rate_and_times(self, requests: float, others_fraction: float) -> tuple[float, _RequestTimes]:
         """Return the requests per second, and how long the prompt and the answer of each take.
@@ -237,7 +249,7 @@ class ClosedLoop:
     def _rate_alone(self) -> float:
         """Requests per second with a single request in flight."""
         times = self._request_times(1.0, 0.0)
-        return 1 / (self.costs.wait_s(0.0, 0.0) + times.reading_s + times.answer_s)
+        return 1 / (self.costs.delay_s + times.reading_s + times.answer_s)
 
     @cached_property
     def _rate_when_saturated(self) -> float:
@@ -267,10 +279,10 @@ class ClosedLoop:
 
         # An upper bound: with more requests in flight, a prompt needs at least as many rounds as alone.
         max_requests = (further_tokens / prompt_alone.rounds + 1) / prompt_alone.fill
-        return _solve(excess_rounds, further_tokens, 1.0, max_requests)
+        return solve(excess_rounds, further_tokens, 1.0, max_requests)
 
 
-def _solve(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
+def solve(rising: Callable[[float], float], value: float, low: float, high: float) -> float:
     """Search a range for the largest argument at which a function does not exceed a value.
 
     The method is regula falsi with the Illinois rule (Dowell and Jarratt, BIT 11, 1971): if an end

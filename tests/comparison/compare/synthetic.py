@@ -49,13 +49,14 @@ class LinearDeployment:
     def shape(self) -> RequestShape:
         return RequestShape(prompt_tokens=8, new_tokens=TOKENS)
 
-    def steady_state(self, concurrency: float) -> SteadyState:
-        tpot_s = self.base_s + concurrency * self.per_user_s
+    def steady_state(self, users: float, think_s: float = 0.0) -> SteadyState:
+        assert not think_s
+        tpot_s = self.base_s + users * self.per_user_s
         return SteadyState(
             ttft_s=tpot_s,
             answer_s=(TOKENS - 1) * tpot_s,
-            requests_per_s=concurrency / (TOKENS * tpot_s),
-            saturated=concurrency >= self.saturated_from,
+            requests_per_s=users / (TOKENS * tpot_s),
+            saturated=users >= self.saturated_from,
         )
 
 

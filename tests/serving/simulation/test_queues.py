@@ -210,7 +210,8 @@ def test_users_who_pause_send_a_request_per_pause_and_answer(users: int, slots: 
     """An answer takes 10 passes of 1 s, and a pause 990 s.
 
     With 2 slots, only the machine limits the rate. The prompts of two requests are read in a round of their own, or in
-    one of the passes of the other request.
+    one of the passes of the other request. The mean of 600 random pauses differs from 990 s by up to 40 s, so the rate
+    differs from its limit by up to 2 %.
     """
     work = draw_workload(changed_options(requests=500, prompt_tokens=1, new_tokens=11, prompt_cv=0.0, answer_cv=0.0))
     policy = ContinuousPolicy(max_users=slots, prompt_tokens=slots)
@@ -219,4 +220,5 @@ def test_users_who_pause_send_a_request_per_pause_and_answer(users: int, slots: 
         return simulate_continuous(requests, PlainCosts(pass_s=1.0), policy)
 
     work = replace(work, think_s=990.0)
-    assert closed_loop_requests_per_s(work, users, users / 990, serve) == pytest.approx(rate, rel=0.003)
+    within = 0.003 if users < slots else 0.02
+    assert closed_loop_requests_per_s(work, users, rate, serve) == pytest.approx(rate, rel=within)

@@ -15,6 +15,7 @@ from wse.serving.economics import Economics
 from wse.serving.gpus.roofline import Tokens
 from wse.serving.gpus.server import GpuServer
 from wse.serving.operating_point import RequestShape
+from wse.serving.pausing_users import PausingUsers
 from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 MAX_BATCHED_TOKENS: Final = 8_192
@@ -51,20 +52,13 @@ class GpuDeployment:
         """Maximum number of requests in flight, limited by KV caches and by the serving stack."""
         return self.server.users_that_fit(self.shape.tokens)
 
-    def wait_s(self, other_requests: float, prompts: float) -> float:
-        """Return how many seconds a new request waits on average for the running pass to end.
-
-        If a pass is running, half of it remains on average, including the host's work. With fewer
-        than one other request in flight, a pass is running only for a fraction of the time.
-
-        Args:
-            other_requests: Mean number of other requests in flight.
-            prompts: Number of prompts that the running pass reads; 0 or at least 1.
-        """
-        return min(1.0, other_requests) * self.pass_s(max(1.0, other_requests), prompts) / 2
+    @property
+    def delay_s(self) -> float:
+        """Seconds from the end of the prompt's prefill to the first token: 0 on GPUs."""
+        return 0.0
 
     def pass_s(self, decoding: float, prompts: float) -> float:
-        """Return the duration of a pass in seconds, including the passes of a draft model.
+        """Return the duration of a pass in seconds, including the host's and a draft model's part.
 
         Args:
             decoding: Mean number of requests that decode in the pass, at least 1.
@@ -108,10 +102,14 @@ class GpuDeployment:
         """Steady-state model of this deployment with a constant number of requests in flight."""
         return ClosedLoop(self, self.shape.new_tokens)
 
-    def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the mean times and the rate of requests, with a constant number in flight.
+    def steady_state(self, users: float, think_s: float = 0.0) -> SteadyState:
+        """Return the mean times and the rate of requests.
 
         Args:
-            concurrency: Number of requests in flight, at least 1.
+            users: Number of users, at least 1. Without pauses, it is the number of requests in
+                flight, at most `max_concurrency`.
+            think_s: Mean pause of a user between two requests in seconds.
         """
-        return self._loop.steady_state(concurrency)
+        if think_s:
+            return PausingUsers(self._loop, max(1, self.max_concurrency), users, think_s).steady_state()
+        return self._loop.steady_state(users)

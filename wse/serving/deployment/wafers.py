@@ -17,6 +17,7 @@ from functools import cached_property
 
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape
+from wse.serving.pausing_users import PausingUsers
 from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 
@@ -81,12 +82,9 @@ class WaferDeployment:
         gap_s = max(self.chunk_s, self.stage_s / self.slots, self.token_s - work_s)
         return PromptRounds(rounds=self.prompt_s / gap_s, round_s=work_s + gap_s)
 
-    def wait_s(self, other_requests: float, prompts: float) -> float:
-        """Return the seconds from the end of a prompt's prefill to the first token of the answer.
-
-        The time depends neither on the other requests nor on their prompts.
-        """
-        return self.delay_s
+    def pass_s(self, decoding: float, prompts: float) -> float:
+        """Return 0: new requests wait for no pass, because passes of different users overlap."""
+        return 0.0
 
     def _work_s(self, decoding: float) -> float:
         """Return how long the busiest pipeline stage works on decoded tokens per round, in seconds.
@@ -100,10 +98,14 @@ class WaferDeployment:
         """Steady-state model of this deployment with a constant number of requests in flight."""
         return ClosedLoop(self, self.shape.new_tokens)
 
-    def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the mean times and the rate of requests, with a constant number in flight.
+    def steady_state(self, users: float, think_s: float = 0.0) -> SteadyState:
+        """Return the mean times and the rate of requests.
 
         Args:
-            concurrency: Number of requests in flight, at least 1.
+            users: Number of users, at least 1. Without pauses, it is the number of requests in
+                flight, at most `max_concurrency`.
+            think_s: Mean pause of a user between two requests in seconds.
         """
-        return self._loop.steady_state(concurrency)
+        if think_s:
+            return PausingUsers(self._loop, max(1, self.max_concurrency), users, think_s).steady_state()
+        return self._loop.steady_state(users)

@@ -62,16 +62,17 @@ def closed_loop_requests_per_s(
 ) -> float:
     """Return how many requests per second a machine serves with a constant number of users.
 
-    If users pause, the rate is the number of users divided by the sum of the mean latency of the
-    later half of the requests and the mean pause.
+    The first requests of users arrive at equal intervals.
 
-    Otherwise, the first requests arrive at equal intervals. If requests end faster than expected,
-    these intervals limit the rate, and the simulation is repeated with shorter intervals.
+    - If users pause, the rate is the number of users divided by the sum of the mean latency of the
+      later half of the requests and the mean pause.
+    - Otherwise, if requests end faster than expected, the intervals limit the rate, and the
+      simulation is repeated with shorter intervals.
 
     Args:
         workload: Requests; only their lengths and the think time matter.
         users: Number of users. Each sends the next request after an answer and a pause.
-        expected_per_s: Estimate of the result; not used if users pause.
+        expected_per_s: Estimate of the result.
         serve: Function that simulates a workload.
     """
     request_count = min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * users), MAX_REQUESTS)
@@ -81,7 +82,7 @@ def closed_loop_requests_per_s(
     arrival_s = np.arange(len(requests), dtype=np.float64)
     spaced = replace(requests, arrival_s=arrival_s, in_flight=users, think_s=workload.think_s)
     if workload.think_s:
-        outcome = serve(spaced)
+        outcome = serve(spaced.at_rate(expected_per_s))
         request_s = (outcome.end_s - outcome.workload.arrival_s)[request_count // 2 :].mean()
         return users / (float(request_s) + workload.think_s)
     while True:

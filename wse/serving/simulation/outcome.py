@@ -134,9 +134,7 @@ class Recorder:
         self._phase = 0.0  # fraction of a pass after which the next request of a closed loop arrives
         self._pauses_s: list[float] = []
         if workload.in_flight is not None:
-            first_pauses_s, self._pauses_s = workload.pauses_s().tolist()
-            if workload.think_s:
-                self.times = sorted(first_pauses_s[request] for request in self.order[: workload.in_flight])
+            self._pauses_s = workload.pauses_s().tolist()
         self.now: float = self.times[0] if self.times else self.arrivals[0]
         self.arrived = self.left = 0
         self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self.kv_token_s = self._in_system_s = 0.0

@@ -37,9 +37,9 @@ class Workload:
         prefix: Last block of the prefix with which a prompt starts, as an index into
             ``prefix_tree``, or NO_PREFIX, int64 [requests]. A prefix is shorter than its prompt.
         prefix_tree: Blocks of the prefixes of all prompts.
-        in_flight: Number of users in a closed loop. Their first requests arrive at ``arrival_s`` or,
-            if users pause, after a pause. Each later request arrives after the previous request of
-            the same user and a pause. None if all requests arrive at ``arrival_s``.
+        in_flight: Number of users in a closed loop. Their first requests arrive at ``arrival_s``.
+            Each later request arrives after the previous request of the same user and a pause. None
+            if all requests arrive at ``arrival_s``.
         think_s: Mean seconds for which a user of a closed loop pauses between an answer and the next
             request. Pauses are distributed exponentially, as in the benchmark TPC-W (specification
             1.8, 2002). With equal pauses, users whose requests once met would stay together.
@@ -61,12 +61,8 @@ class Workload:
         return len(self.arrival_s)
 
     def pauses_s(self) -> F64:
-        """Draw the pauses of users in a closed loop in seconds, float64 [2, requests].
-
-        The first row has the pause before a request, of which only those before the first requests
-        of users are used. The second row has the pause after each request.
-        """
-        return random_stream(self.seed, _PAUSES).exponential(self.think_s, (2, len(self)))
+        """Draw the pause after each request of a closed loop in seconds, float64 [requests]."""
+        return random_stream(self.seed, _PAUSES).exponential(self.think_s, len(self))
 
     @staticmethod
     def concatenated(parts: Sequence[Workload]) -> Workload:

@@ -51,17 +51,19 @@ class SlowedDeployment:
     shape: RequestShape
     max_concurrency: int
     chips: int
-    stated_state: Callable[[float], SteadyState]
+    stated_state: Callable[[float, float], SteadyState]
     time_ratio: float
     economics: Economics | None
 
-    def steady_state(self, concurrency: float) -> SteadyState:
-        """Return the mean times and the rate of requests, with a constant number in flight.
+    def steady_state(self, users: float, think_s: float = 0.0) -> SteadyState:
+        """Return the mean times and the rate of requests.
 
         Args:
-            concurrency: Number of requests in flight, at least 1.
+            users: Number of users, at least 1. Without pauses, it is the number of requests in
+                flight, at most `max_concurrency`.
+            think_s: Mean pause of a user between two requests in seconds.
         """
-        state = self.stated_state(concurrency)
+        state = self.stated_state(users, think_s / self.time_ratio)
         return replace(
             state,
             ttft_s=state.ttft_s * self.time_ratio,
