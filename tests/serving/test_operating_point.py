@@ -192,7 +192,7 @@ def pausing(think_s: float, max_concurrency: int = 20) -> WaferDeployment:
     )
 
 
-@given(st.integers(1, 2_000), st.sampled_from([0.1, 10.0, 1e4]), st.sampled_from([1, 2, 20, 1_000]))
+@given(st.integers(1, 2_000), st.sampled_from([0.1, 10.0, 1e4]), st.sampled_from([1, 2, 4, 20, 1_000]))
 def test_users_who_pause_follow_the_interactive_response_time_law(
     users: int, think_s: float, max_concurrency: int
 ) -> None:

@@ -3,13 +3,14 @@
 Pauses are random, so requests arrive at random times, not at equal intervals as in
 `wse.serving.steady_state`. A request may therefore wait:
 
-1. for space for its KV cache: a queue in front of as many servers as there are requests that fit
-2. for the prompts of other requests: a queue in front of one server
+1. for space for its KV cache: in a queue with C servers, where C is the number of requests whose
+   KV caches fit
+2. for the prompts of other requests: in a queue with one server
 3. for the running pass, if it cannot join it (on GPUs). Prompts that arrive during a pass share the
    next one and make it longer. More prompts then arrive during that pass, and so on.
 
-While all space is occupied, each request starts when another one ends. As all requests are equally
-long, these starts are regular, so the second and the third wait are those of equal intervals.
+While the space is full, a request starts only when another one ends. Requests are equally long, so
+these starts are evenly spaced. Waits 2 and 3 are then the same as without pauses.
 
 With X requests per second, pauses of Z seconds, and n requests in flight, there are n + X Z users
 (interactive response time law: P. J. Denning and J. P. Buzen, The operational analysis of queueing
@@ -34,7 +35,7 @@ def waiting_fraction(servers: int, load: float) -> float:
 
     Args:
         servers: Number of servers, at least 1.
-        load: Fraction of the servers that are busy on average, from 0 to 1.
+        load: Mean fraction of servers that are busy, from 0 to 1.
     """
     return float(load ** (math.sqrt(2 * (servers + 1)) - 1))
 
@@ -42,9 +43,10 @@ def waiting_fraction(servers: int, load: float) -> float:
 def queue_s(servers: int, service_s: float, rate: float, users: float) -> float:
     """Return the mean wait for a server in seconds if requests arrive at random times.
 
-    It is half of Sakasegawa's wait for random service times, because all requests take equally
-    long. As at most ``users - servers`` requests can wait, it is limited as in the Bard-Schweitzer
-    approximation.
+    Sakasegawa's formula is for random service times. With equal service times, the wait is half as
+    long. At most ``users - servers`` requests can wait, so the queue that a request finds is reduced
+    by the factor 1 - servers / users (similar to the approximation of Bard and Schweitzer: P.
+    Schweitzer, Approximate analysis of multiclass closed networks of queues, 1979).
 
     Args:
         servers: Number of servers, at least 1.
@@ -57,20 +59,23 @@ def queue_s(servers: int, service_s: float, rate: float, users: float) -> float:
 
 
 class _Rounds(NamedTuple):
-    """Durations of the rounds of a machine in seconds, for a mean number of decoding requests.
+    """Durations of the rounds of a machine in seconds, for a mean number of requests in rounds.
 
-    A round is the time in which each of these requests gets one token.
+    A round is the time in which each decoding request gets one token.
 
     Attributes:
+        other_requests: Mean number of other requests that a request finds in rounds.
         reading_s: Time in which the prompt of a request is processed.
         decoding_s: Time from the first to the last token, if no other prompt is processed.
-        prompt_s: Additional duration of the rounds because of one prompt, if they process as many
-            prompts as possible.
-        full_prompt_s: Total duration of these rounds, divided by the number of prompts.
-        fill: Fraction of the capacity of these rounds that one prompt uses.
+        prompt_s: Time that one prompt adds to rounds that are full of prompts.
+        full_prompt_s: Time per prompt in rounds that are full of prompts: their duration divided by
+            the number of prompts.
+        fill: Prompt tokens divided by the number of prompt tokens that the rounds of one prompt could
+            process, at most 1.
         pass_s: Duration of a pass that new requests cannot join; 0 if there is none.
     """
 
+    other_requests: float
     reading_s: float
     decoding_s: float
     prompt_s: float
@@ -127,6 +132,11 @@ class PausingUsers:
             saturated=load.requests_per_s >= (1 - NEGLIGIBLE) * full.requests_per_s,
         )
 
+    @property
+    def _others_share(self) -> float:
+        """Mean number of other requests that a request finds, divided by the mean number of requests."""
+        return 1 - 1 / min(self.users, self.max_concurrency)
+
     @cached_property
     def _full(self) -> SteadyState:
         """Steady state without pauses, with as many requests in flight as fit."""
@@ -141,68 +151,72 @@ class PausingUsers:
         return load.in_flight + load.requests_per_s * (space_wait_s + self.think_s)
 
     def _load(self, in_rounds: float) -> _Load:
-        """Return the load with a mean number of requests that are being processed in rounds.
+        """Return the load if, on average, a given number of requests take part in rounds.
 
-        Requests arrive at random times, except in the fraction of time in which all space for KV
-        caches is occupied.
+        While the space for KV caches is full, requests start at equal intervals, otherwise at random
+        times.
 
         Args:
             in_rounds: Mean number of requests in rounds, at most those that fit.
         """
-        others_share = 1 - 1 / min(self.users, self.max_concurrency)
-        rounds = self._rounds(others_share * in_rounds)
-        load = self._load_if(in_rounds, others_share, rounds, randomness=1.0)
+        max_others = max(0.0, self.loop.requests_when_saturated - 1)
+        rounds = self._rounds(min(self._others_share * in_rounds, max_others))
+        load = self._partly_random_load(in_rounds, rounds, randomness=1.0)
         if self.users <= self.max_concurrency:
             return load
-        occupied = min(1.0, load.in_flight / self.max_concurrency)
+        in_flight = min(load.in_flight, self.users - load.requests_per_s * self.think_s)
+        occupied = min(1.0, max(0.0, in_flight / self.max_concurrency))
         randomness = 1 - waiting_fraction(self.max_concurrency, occupied)
-        return self._load_if(in_rounds, others_share, rounds, randomness)
+        return self._partly_random_load(in_rounds, rounds, randomness)
 
-    def _load_if(self, in_rounds: float, others_share: float, rounds: _Rounds, randomness: float) -> _Load:
-        """Return the load for a fraction of time in which requests arrive at random times.
+    def _partly_random_load(self, in_rounds: float, rounds: _Rounds, randomness: float) -> _Load:
+        """Return the load if requests arrive at random times for a fraction of the time.
 
         With equal intervals, the prompts of all n others in rounds are processed once each during an
-        answer. With random arrivals, it is the fraction of these that arrive during the answer.
+        answer. With random arrivals, only those that arrive during the answer are processed, on
+        average n answer_s / (reading_s + answer_s). The duration of an answer then solves a quadratic
+        equation.
 
         Args:
             in_rounds: Mean number of requests in rounds.
-            others_share: Fraction of the requests in rounds that a request finds there.
             rounds: Durations of the rounds.
-            randomness: Fraction of time in which requests arrive at random times.
+            randomness: Fraction of the time in which requests arrive at random times; in the rest,
+                they arrive at equal intervals.
         """
-        prompts_s = others_share * in_rounds * rounds.prompt_s
+        prompts_s = rounds.other_requests * rounds.prompt_s
         fixed_s = rounds.decoding_s + (1 - randomness) * prompts_s
-        # answer_s = fixed_s + randomness * prompts_s * answer_s / (reading_s + answer_s)
         half_s = (fixed_s + randomness * prompts_s - rounds.reading_s) / 2
         answer_s = min(half_s + math.sqrt(half_s**2 + fixed_s * rounds.reading_s), self._full.answer_s)
         rate = min(in_rounds / (rounds.reading_s + answer_s), self._full.requests_per_s)
-        wait_s = self._wait_s(others_share * in_rounds, rate, rounds, randomness)
+        wait_s = self._wait_s(rate, rounds, randomness)
         return _Load(requests_per_s=rate, in_flight=in_rounds + rate * wait_s, answer_s=answer_s)
 
-    def _wait_s(self, other_requests: float, rate: float, rounds: _Rounds, randomness: float) -> float:
-        """Return the seconds for which a request with space for its KV cache is not in rounds.
+    def _wait_s(self, rate: float, rounds: _Rounds, randomness: float) -> float:
+        """Return how long a request with KV-cache space waits for prompts, the pass and the host.
 
         Prompts of s seconds each that arrive during a pass are processed in the next one. If passes
         without a prompt take d seconds, and a fraction p = rate s of time is spent on prompts, passes
-        take d / (1 - p) seconds on average. A request arrives during a longer one: its mean duration
-        is d / (1 - p) + s p / (1 - p^2), because the variance of the number of random arrivals equals
-        their mean.
+        take d / (1 - p) seconds on average. A request is more likely to arrive in a long pass than in
+        a short one. The pass in which it arrives takes d / (1 - p) + s p / (1 - p^2) on average (the
+        numbers of arrivals have a Poisson distribution).
 
         Args:
-            other_requests: Mean number of other requests in rounds.
             rate: Requests per second.
             rounds: Durations of the rounds.
-            randomness: Fraction of time in which requests arrive at random times.
+            randomness: Fraction of the time in which requests arrive at random times.
         """
-        others_share, fill = 1 - 1 / self.users, rounds.fill
-        load = others_share * min(1.0, rate * rounds.full_prompt_s)
-        prompts = min(load, others_share * rate * rounds.prompt_s)  # fraction of time spent on prompts
+        others_rate, fill = self._others_share * rate, rounds.fill
+        load = self._others_share * min(1.0, rate * rounds.full_prompt_s)
+        prompts = min(load, others_rate * rounds.prompt_s)  # fraction of time spent on prompts
         arrival_pass_s = rounds.pass_s / (1 - prompts) + rounds.prompt_s * prompts / (1 - prompts**2)
-        later_prompts = min(others_share * rate * arrival_pass_s, 1 / fill - 1) / 2
-        prompts_s = queue_s(1, rounds.full_prompt_s, rate, self.users) + later_prompts * rounds.prompt_s
-        passes = (1 - fill) * (1 + prompts) / (1 - prompts) + fill * (1 - load)  # relative to equal intervals
-        half_pass_s = min(1.0, other_requests) * rounds.pass_s / 2
-        return self.loop.costs.delay_s + half_pass_s + randomness * (prompts_s + (passes - 1) * half_pass_s)
+        later_prompts = min(others_rate * arrival_pass_s, 1 / fill - 1) / 2
+        prompts_s = later_prompts * rounds.prompt_s
+        prompts_s += queue_s(1, rounds.full_prompt_s, rate, min(self.users, self.max_concurrency))
+        # Mean wait for the running pass, divided by that with equal intervals.
+        pass_ratio = (1 - fill) * (1 + prompts) / (1 - prompts) + fill * (1 - load)
+        half_pass_s = min(1.0, rounds.other_requests) * rounds.pass_s / 2
+        pass_wait_s = half_pass_s * (1 + randomness * (pass_ratio - 1))
+        return self.loop.costs.delay_s + pass_wait_s + randomness * prompts_s
 
     def _rounds(self, other_requests: float) -> _Rounds:
         """Return the durations of rounds for a mean number of other requests that are decoded."""
@@ -210,9 +224,10 @@ class PausingUsers:
         decode_s, prompt = costs.decode_round_s(other_requests + 1), costs.prompt_rounds(other_requests)
         full_s = costs.prompt_rounds(other_requests, 1 / prompt.fill).round_s if prompt.fill < 1 else prompt.round_s
         return _Rounds(
+            other_requests=other_requests,
             reading_s=prompt.rounds * prompt.round_s,
             decoding_s=tokens * decode_s,
-            prompt_s=prompt.rounds * prompt.fill * (full_s - decode_s),
+            prompt_s=prompt.rounds * prompt.fill * max(0.0, full_s - decode_s),
             full_prompt_s=prompt.rounds * prompt.fill * full_s,
             fill=prompt.fill,
             pass_s=costs.pass_s(max(1.0, other_requests), 0.0),

@@ -212,8 +212,8 @@ class ClosedLoop:
             others_fraction: Fraction of the requests in rounds that are not the given request:
                 1 - 1 / concurrency.
         """
-        in_rounds = min(requests, self._requests_when_saturated)
-        times = self._request_times(in_rounds, min(others_fraction * in_rounds, self._requests_when_saturated - 1))
+        in_rounds = min(requests, self.requests_when_saturated)
+        times = self._request_times(in_rounds, min(others_fraction * in_rounds, self.requests_when_saturated - 1))
         return min(in_rounds / (times.reading_s + times.answer_s), self._rate_when_saturated), times
 
     def _request_times(self, in_rounds: float, other_requests: float) -> _RequestTimes:
@@ -229,7 +229,7 @@ class ClosedLoop:
         seconds otherwise.
 
         Args:
-            in_rounds: Requests that are read or decoded, at most `_requests_when_saturated`.
+            in_rounds: Requests that are read or decoded, at most `requests_when_saturated`.
             other_requests: Number of other requests whose prompts are processed while an answer is
                 decoded.
         """
@@ -254,12 +254,12 @@ class ClosedLoop:
     @cached_property
     def _rate_when_saturated(self) -> float:
         """Maximum requests per second: the rate when every round is filled with prompt tokens."""
-        requests = self._requests_when_saturated
+        requests = self.requests_when_saturated
         times = self._request_times(requests, requests - 1)
         return requests / (times.reading_s + times.answer_s)
 
     @cached_property
-    def _requests_when_saturated(self) -> float:
+    def requests_when_saturated(self) -> float:
         """Minimum number of requests in flight that keep every round full of prompt tokens.
 
         In a round, each decoding request gets one token. Each of N requests takes part in R + T

@@ -190,23 +190,15 @@ def test_layouts_for_a_free_number_of_replicas_are_improved_for_given_numbers(mo
 
 def test_cheaper_kind_is_the_one_with_lower_cost_and_its_share_that_of_the_samples() -> None:
     goal = Goal(users=1, tpot_s=0.02, objective=COST)
-    wafer, gpu = (
-        replace(made_row(kind, 0.01, goal, usd_per_hour=usd), within_limits=share)
-        for kind, usd, share in ((WAFER, 2, 0.75), (GPU, 4, 0.5))
-    )
+    wafer, gpu = (made_row(kind, 0.01, goal, usd_per_hour=usd) for kind, usd in ((WAFER, 2), (GPU, 4)))
     samples = {wafer: {COSTS: np.array([1.0, 2, 3, 4])}, gpu: {COSTS: np.array([2.0, 2, 2, 5])}}
     (cheaper,) = cheaper_kinds([wafer, gpu], samples, [(8, 100)])
     assert (cheaper.kind, cheaper.share, cheaper.samples) == (WAFER, 0.625, 4)
     assert cheaper.ratio == pytest.approx(2)
     assert cheaper.break_even_usd_per_wafer_hour == pytest.approx(2 * 2)  # twice the wafer's price of 2 USD per hour
-    assert cheaper.within_limits == {WAFER: 0.75, GPU: 0.5}
     failing_gpu = replace(gpu, keeps=False)
     assert cheaper_kinds([wafer, failing_gpu], samples, [(8, 100)]) == ()
     assert cheaper_kinds([wafer, gpu], samples | {gpu: {}}, [(8, 100)]) == ()
-    unlimited_rows = [replace(row, within_limits=None) for row in (wafer, gpu)]
-    unlimited_samples = dict(zip(unlimited_rows, samples.values(), strict=True))
-    (without_limits,) = cheaper_kinds(unlimited_rows, unlimited_samples, [(8, 100)])
-    assert without_limits.within_limits is None
 
 
 def test_share_within_limits_counts_the_samples_that_meet_every_limit() -> None:

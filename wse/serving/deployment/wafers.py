@@ -102,8 +102,8 @@ class WaferDeployment:
         """Return the mean times and the rate of requests.
 
         Args:
-            users: Number of users, at least 1. Without pauses, it is the number of requests in
-                flight, at most `max_concurrency`.
+            users: Number of users, at least 1. If they do not pause, all have a request in flight,
+                and there may be at most `max_concurrency`.
             think_s: Mean pause of a user between two requests in seconds.
         """
         if think_s:

@@ -83,6 +83,8 @@ def _layout_sentence(result: EstimateResult) -> str:
     stages += f" ({used_pes} of {result.wafer.rows}x{result.wafer.cols} PEs per wafer)" if used_pes else ""
     if result.search is None:
         return f"{stages}."
+    experts = result.search.layouts[0].experts  # the chosen layout is the first
+    stages += "" if experts is None else f", experts {experts} (--experts)"
     objective, serving, batch = str(result.inputs["objective"]), result.serving, int(result.inputs["batch"])
     users = "" if serving is None or serving.users == serving.replicas else f" for {plural(serving.users, 'user')}"
     users += f", {batch:,} per pass" if users and batch > 1 else ""

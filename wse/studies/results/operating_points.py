@@ -45,7 +45,7 @@ def definitions(think_s: float | None = None) -> list[tuple[str, str]]:
     return [
         ("users", f"people, each of whom sends a request {seconds(think_s)} on average after the previous answer ends"),
         ("in flight", "mean number of requests that wait or are being answered; the other users pause"),
-        ("arrivals", "at random times, so TTFT includes waiting for the prompts of others"),
+        ("arrivals", "at random times; TTFT includes waits for KV-cache space and for other prompts"),
         *_DEFINITIONS,
     ]
 

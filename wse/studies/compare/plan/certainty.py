@@ -45,8 +45,6 @@ def cheaper_kinds(
                 kind=low.kind,
                 ratio=million_tokens_usd(high) / million_tokens_usd(low),
                 share=share_above(samples[high][COST], samples[low][COST]),
-                within_limits={row.kind: share for row in known_rows if (share := row.within_limits) is not None}
-                or None,
                 samples=len(samples[low][COST]),
                 break_even_usd_per_wafer_hour=break_even_usd,
             )

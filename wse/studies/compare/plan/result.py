@@ -82,10 +82,6 @@ class CheaperResult(Result):
     kind: Annotated[str, Doc("what is cheaper at the stated values: `wafer` or `gpu`")]
     ratio: Annotated[float, Doc("cost of a token on the others, divided by the cost on these")]
     share: Annotated[float, Doc("fraction of the samples in which these are cheaper")]
-    within_limits: Annotated[
-        Mapping[str, float] | None,
-        Doc("fraction of the samples in which `wafer` and `gpu` are within the limits; absent without limits"),
-    ] = None
     samples: Annotated[int, Doc("number of samples of prices, constants and model errors")]
     break_even_usd_per_wafer_hour: Annotated[
         float, Doc("price of a wafer at which a token costs the same on these wafers as on these GPUs", "USD/h")

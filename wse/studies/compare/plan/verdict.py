@@ -126,9 +126,6 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
     )
     if cheaper.share < 0.5:
         text += f"; in the others it is cheaper on {high.machine}"
-    if cheaper.within_limits is not None:
-        shares = (f"{percent_text(cheaper.within_limits[row.kind])} on {row.machine}" for row in (low, high))
-        text += f". The limits are kept in {' and '.join(shares)}"
     yield f"{text}."
     yield (
         f"A token would cost the same on {wafers.machine} as on {gpus.machine} if a wafer cost "
@@ -237,7 +234,7 @@ def _users(goal: Goal) -> str:
 
 
 def _text(row: PlannedRow) -> str:
-    """Describe a machine with its speed, latency and costs."""
+    """Describe a machine with its speed, latency and costs, and how often it keeps the limits."""
     ranges, speed = row.ranges or {}, ""
     if row.tokens_per_s_per_user is not None:
         interval = ranges.get("tokens_per_s_per_user")
@@ -254,4 +251,7 @@ def _text(row: PlannedRow) -> str:
     else:
         cost = with_interval(three_figures(usd), " USD per million tokens", cost_interval, three_figures)
     ttft = with_interval(f"TTFT {seconds(row.ttft_s)}", "", ranges.get("ttft_s"), seconds)
-    return f"{row.machine} with {speed}{ttft}, {cost} and {three_figures(row.usd_per_hour or 0.0)} USD/h"
+    limits_share = (
+        "" if row.within_limits is None else f", within the limits in {percent_text(row.within_limits)} of samples"
+    )
+    return f"{row.machine} with {speed}{ttft}, {cost} and {three_figures(row.usd_per_hour or 0.0)} USD/h{limits_share}"
