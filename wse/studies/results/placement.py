@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
+from wse.program.program import Program, Stage
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.reports.result import Doc, Result
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
-
-if TYPE_CHECKING:
-    from wse.models.spec import ModelSpec
-    from wse.program.program import Program, Stage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,17 +12,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
+from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, printable
 from wse.serving.gpus.weights import FORMATS
-
-if TYPE_CHECKING:
-    from wse.models.spec import ModelSpec
 
 SERVICES_FILE: Final = "public_speeds.csv"
 GPUS_FILE: Final = "gpu_speeds.csv"
