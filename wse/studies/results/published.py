@@ -38,7 +38,6 @@ BY_TEXTS: Final = {"vendor": "stated by the vendor", "independent": "stated by o
 """Who states a published speed, as displayed, keyed by the word in the file."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class PublicPoint(Result):
     """A published speed of the model, or of a model with the same layers.
 
@@ -62,7 +61,6 @@ class PublicPoint(Result):
     price_source: Annotated[str | None, Doc("web address of the price")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class PublishedSpeed(PublicPoint):
     """A published speed, compared with an estimate for the same machine.
 

@@ -114,7 +114,6 @@ Use = Literal["code", "weights", "kv", "state", "activations", "buffers", "free"
 BytesByUse = Mapping[Use, int]
 
 
-@dataclass(frozen=True, kw_only=True)
 class SramResult(Result):
     """SRAM use of the fullest PE, and the KV-cache capacity per user in tokens."""
 
