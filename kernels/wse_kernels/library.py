@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wse_kernels.codegen.blocks import VIEWS, over_blocks, over_blocks_and_cores, over_cores_by_loop, views_of
-from wse_kernels.codegen.jit import KERNEL_FILES, config, get_threads, kernel, parallel_kernel, spread_kernel
-from wse_kernels.codegen.lanes import MAX_LANES
+from wse_kernels.codegen.jit import config, get_threads, kernel, parallel_kernel, spread_kernel
 from wse_kernels.communication import column_messages, column_sums, copies, exchanges, row_messages, row_sums
 from wse_kernels.compute import (
     activation,
@@ -37,19 +36,6 @@ from wse_kernels.compute.attention import kv_cache, normalisation, ring, softmax
 from wse_kernels.compute.experts import pairs, products
 from wse_kernels.compute.norm import layer_norm, rms_norm
 from wse_kernels.timing import wavelet
-
-__all__ = [
-    "COMPUTE",
-    "KERNEL_FILES",
-    "MAX_LANES",
-    "STORING",
-    "THREADS",
-    "TIMING",
-    "TRANSFER",
-    "CompiledKernel",
-    "compiled_kernel",
-    "thread_count",
-]
 
 
 def _kernels(*modules: ModuleType) -> dict[str, Callable[..., None]]:

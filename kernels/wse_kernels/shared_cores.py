@@ -17,8 +17,6 @@ from typing import Final
 
 from wse_kernels.codegen.jit import get_threads, set_threads
 
-__all__ = ["SharedCores"]
-
 WINDOW_S: Final = 0.05
 """Seconds of parallel steps after which the waiting time of threads is checked."""
 MAX_WAITING: Final = 0.25

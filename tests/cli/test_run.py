@@ -8,7 +8,7 @@ from small_files import small_files
 
 from tests.cli.conftest import GOLDEN, Outcome, Wse, files_below
 from wse.tracing.record import run
-from wse_kernels.library import KERNEL_FILES
+from wse_kernels.codegen.jit import KERNEL_FILES
 from wse_traces import open_trace, problems
 from wse_traces.writer import partial as partial_file
 

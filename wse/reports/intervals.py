@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 import numpy as np
@@ -17,7 +16,6 @@ SAMPLED_ON_WAFERS: Final = "prediction error, timing constants, power, and price
 """Inputs that have another value in each sample."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class RangeResult(Result):
     """An estimated quantity, such as tokens/s, with its 90 % interval.
 

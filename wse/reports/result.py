@@ -8,12 +8,13 @@ keyword, such as ``pass``, ends in an underscore.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, NamedTuple, Self, TypeVar, get_args, get_type_hints
+from typing import Any, NamedTuple, Self, TypeVar, dataclass_transform, get_args, get_type_hints
 
 import numpy as np
 
@@ -40,13 +41,19 @@ class Doc(NamedTuple):
 R = TypeVar("R", bound="Result")
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """Base class for the results of commands and their parts.
 
-    Subclasses are frozen dataclasses. A result can be converted to plain values, shown as tables,
-    and displayed in a notebook.
+    Subclasses become frozen dataclasses without a decorator, and their fields are passed by name. A
+    result can be converted to plain values, shown as tables, and displayed in a notebook.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Turn a subclass into a frozen dataclass."""
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values, equal to the output of the command's ``--json``.

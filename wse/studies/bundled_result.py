@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from wse.reports.result import Doc, Result
 
 
-@dataclass(frozen=True, kw_only=True)
 class ActiveExperts(Result):
     """The number of experts in a layer, and the number of experts that process each token."""
 
@@ -17,7 +15,6 @@ class ActiveExperts(Result):
     active: Annotated[int, Doc("Experts that process each token")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ConfigurationResult(Result):
     """A bundled model configuration: its sizes, source and licence. Its weights are not bundled."""
 
@@ -41,7 +38,6 @@ class ConfigurationResult(Result):
     note: Annotated[str | None, Doc("Differences from the source")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class ModelsResult(Result):
     """The result of ``wse models``: bundled models, configurations and readable model families."""
 
@@ -53,7 +49,6 @@ class ModelsResult(Result):
     families: Annotated[tuple[str, ...], Doc("Each ``model_type`` that can be read")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class NumberResult(Result):
     """A constant of a wafer, a GPU or their software, with its unit and source.
 
@@ -71,7 +66,6 @@ class NumberResult(Result):
 Numbers = Mapping[str, NumberResult]
 
 
-@dataclass(frozen=True, kw_only=True)
 class WafersResult(Result):
     """The result of ``wse wafers``: the constants of all bundled wafers and software profiles.
 
@@ -83,7 +77,6 @@ class WafersResult(Result):
     software: Annotated[Mapping[str, Numbers], Doc("Numbers of each software profile")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
     """The result of ``wse wafers NAME``: the constants of one wafer or software profile."""
 
@@ -92,7 +85,6 @@ class MachineResult(Result):
     numbers: Annotated[Numbers, Doc("Constants; keys are names")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class StackResult(Result):
     """A GPU serving stack (software such as vLLM): its constants, and what they were fitted to."""
 
@@ -101,7 +93,6 @@ class StackResult(Result):
     numbers: Annotated[Numbers, Doc("Constants by name; `name.generation` has the value for one generation of GPUs")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpusResult(Result):
     """The result of ``wse gpus``: the constants of all bundled GPUs and serving stacks."""
 
@@ -109,7 +100,6 @@ class GpusResult(Result):
     stacks: Annotated[Mapping[str, StackResult], Doc("Serving stacks; keys are names")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuResult(Result):
     """The result of ``wse gpus NAME``: the constants of one GPU or serving stack."""
 
@@ -119,7 +109,6 @@ class GpuResult(Result):
     numbers: Annotated[Numbers, Doc("Constants; keys are names")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class MappingResult(Result):
     """A mapping strategy: a method of placing a model's layers on the PEs of one or more wafers."""
 
@@ -129,7 +118,6 @@ class MappingResult(Result):
     regions: Annotated[str, Doc("Type of regions, in one word")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class MappingsResult(Result):
     """The result of ``wse mappings``: all available mapping strategies."""
 

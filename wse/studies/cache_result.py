@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,6 @@ from wse.reports.table import Table, pair_table
 from wse.reports.terminal import WIDEST, in_bytes, plural, printable
 
 
-@dataclass(frozen=True, kw_only=True)
 class CacheResult(Result):
     """The result of ``wse cache``: the cache on disk, after deleting its entries if requested."""
 

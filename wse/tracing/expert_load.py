@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -17,7 +16,6 @@ TOKENS_OF: Final = dict(zip(PHASES, ("prompt", "generated", "verified"), strict=
 """For each phase, the name under which its tokens are reported."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LayerLoadResult(Result):
     """Number of tokens routed to each expert of one layer.
 
@@ -33,7 +31,6 @@ class LayerLoadResult(Result):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExpertLoadResult(Result):
     """Number of tokens routed to each expert, for all layers that have experts.
 

@@ -15,8 +15,6 @@ from wse_kernels.codegen.functions import WORD, internal_function, short_loop, w
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, types
 from wse_kernels.codegen.vectors import WIDTH, load_lanes, store_lanes
 
-__all__ = ["LaneChoice", "LanePlace", "copy_chosen"]
-
 
 class LanePlace(NamedTuple):
     """Position in an SRAM array at which elements of neighbouring PEs are read or written.

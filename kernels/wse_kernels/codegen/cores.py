@@ -12,8 +12,6 @@ from typing import Any
 
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, ir, launch_threads, types
 
-__all__ = ["over_cores"]
-
 WORD, STATUS, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
 
 FIRST, LENGTH, PARTS, ERROR, ARGUMENTS = range(5)

@@ -26,16 +26,6 @@ from wse_kernels.codegen.plain_arithmetic import (
     where,
 )
 
-__all__ = [
-    "error_function",
-    "exponential",
-    "exponential_of",
-    "hyperbolic_tangent",
-    "logarithm_plus_one",
-    "power_of_two",
-    "sine_and_cosine",
-]
-
 ONE, TWO = np.float32(1.0), np.float32(2.0)
 
 LOG2_E = np.float32(math.log2(math.e))

@@ -17,20 +17,6 @@ from wse_kernels.codegen.functions import WORD, internal_function, word
 from wse_kernels.codegen.jit import cgutils, config, helper_function, intrinsic, ir, types
 from wse_kernels.codegen.vectors import CACHE_LINE_BYTES, PREFETCH_BYTES, fetch
 
-__all__ = [
-    "clear_rows",
-    "constant",
-    "convert_elements",
-    "copy_elements",
-    "multiply_add_lanes",
-    "narrow",
-    "narrow_ir",
-    "row_pointer",
-    "type_like",
-    "widen",
-    "widen_ir",
-]
-
 E8M0_BIAS = 127
 E8M0_NAN = 255
 _STORED = (types.uint16, types.int16, types.float32)

@@ -8,8 +8,6 @@ from typing import Any
 
 from wse_kernels.codegen.jit import ir
 
-__all__ = ["WORD", "internal_function", "minimum", "short_loop", "word"]
-
 WORD = ir.IntType(64)
 """LLVM type of indices."""
 

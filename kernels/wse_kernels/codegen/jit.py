@@ -2,7 +2,8 @@
 
 Many functions of this package exist twice. ``_name_compiled`` is a numba intrinsic, which generates
 LLVM instructions, and ``_name`` is plain Python for interpreted kernels (NUMBA_DISABLE_JIT). The
-public ``name`` is one of both.
+public ``name`` is one of both. Names that other files import from this one, such as ``ir``, are
+imported with ``as``.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from llvmlite import __version__ as llvmlite_version
-from llvmlite import ir
+from llvmlite import ir as ir
 from numba import __version__ as numba_version
 from numba import config as numba_config
-from numba import get_num_threads, njit, prange, set_num_threads, typeof, types
+from numba import get_num_threads, njit, set_num_threads, typeof
+from numba import prange as prange
+from numba import types as types
 from numba.core import cgutils as numba_cgutils
 from numba.core import serialize
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
-from numba.extending import intrinsic
+from numba.extending import intrinsic as intrinsic
 from numba.np.ufunc.parallel import _launch_threads
 
 from wse_kernels.codegen.cache import KernelFiles, cache_home
@@ -144,30 +147,6 @@ class KernelCache(_Cache):
         key = sha256(f"{_VERSIONS} {self._file_stem} {sig} {codegen.magic_tuple()}".encode())
         return f"{self._file_stem}-{key.hexdigest()[:32]}.bin"
 
-
-__all__ = [
-    "KERNEL_FILES",
-    "build_of",
-    "cgutils",
-    "compile_for",
-    "config",
-    "get_threads",
-    "helper_function",
-    "intrinsic",
-    "ir",
-    "is_cached",
-    "is_compiled",
-    "kernel",
-    "launch_threads",
-    "parallel_kernel",
-    "part_function",
-    "populate_array",
-    "prange",
-    "set_threads",
-    "spread_kernel",
-    "types",
-    "types_of",
-]
 
 _PART: dict[str, Any] = {"pipeline_class": PartCompiler, "no_cpython_wrapper": True}
 

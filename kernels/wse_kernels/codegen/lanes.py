@@ -15,8 +15,6 @@ from wse_kernels.codegen.functions import word
 from wse_kernels.codegen.jit import cgutils, config, helper_function, intrinsic, populate_array, types
 from wse_kernels.codegen.vectors import CACHE_LINE_BYTES, WIDTH
 
-__all__ = ["MAX_LANES", "MAX_VECTORS", "choose_lanes", "lane_choice", "lane_values", "lanes_in"]
-
 MAX_LANES = 128
 """Maximum number of lanes of a block."""
 MAX_VECTORS = MAX_LANES // WIDTH + 1

@@ -6,8 +6,6 @@ from typing import Any
 
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, ir, types
 
-__all__ = ["group_of", "words_of"]
-
 
 def _load_words(context: Any, builder: Any, words: Any, value: Any, first: int, count: int) -> list[Any]:
     """Generate loads of ``count`` consecutive elements of a one-dimensional array.

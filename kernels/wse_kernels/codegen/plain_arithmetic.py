@@ -20,8 +20,6 @@ import numpy as np
 from wse_kernels.codegen.elements import constant, type_like
 from wse_kernels.codegen.jit import config, intrinsic, ir, types
 
-__all__ = ["ROUNDER", "instructions_of", "plain", "scale_by_power", "split_power", "to_double", "to_single", "where"]
-
 SINGLE, DOUBLE, WORD, DOUBLE_WORD = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 EXPONENT_BIAS, MANTISSA_BITS = 127, 23
 DOUBLE_MANTISSA_BITS = 52

@@ -13,8 +13,6 @@ from wse_kernels.codegen.functions import WORD, internal_function, word
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, ir, types
 from wse_kernels.codegen.vectors import CACHE_LINE_BYTES, fetch
 
-__all__ = ["fetch_ahead"]
-
 OPERAND_WORDS: Final = 25
 """Number of operand words of a kernel, before the segments."""
 BLOCKS_AHEAD: Final = 1

@@ -7,24 +7,6 @@ from typing import Any, Final
 from wse_kernels.codegen.functions import WORD, word
 from wse_kernels.codegen.jit import cgutils, ir
 
-__all__ = [
-    "BYTE",
-    "CACHE_LINE_BYTES",
-    "LANE",
-    "PREFETCH_BYTES",
-    "SINGLES",
-    "WIDTH",
-    "fetch",
-    "load_lanes",
-    "max_lane",
-    "min_lane",
-    "rest_mask",
-    "splat",
-    "store_lanes",
-    "transpose",
-    "whole_mask",
-]
-
 WIDTH: Final = 16
 """Number of elements of a vector."""
 CACHE_LINE_BYTES: Final = 64

@@ -14,8 +14,6 @@ from wse_kernels.codegen.jit import cgutils, config, intrinsic, types
 from wse_kernels.codegen.vectors import SINGLES
 from wse_kernels.operands.arrivals import ADD, DROP, MULTICAST
 
-__all__ = ["carry_words"]
-
 AT_ONCE: Final = (4, 2, 1)
 """Numbers of vectors of each PE that are kept in registers at once.
 

@@ -11,8 +11,6 @@ from wse_kernels.codegen.jit import helper_function
 from wse_kernels.communication._moved_rows import add_rows, copy_rows, take_larger_rows
 from wse_kernels.operands.arrivals import ADD, ARGMAX, MAX
 
-__all__ = ["Elements", "deliver", "deliver_lanes", "fill_lanes"]
-
 
 class Elements(NamedTuple):
     """Position of consecutive elements in the SRAM of one PE.

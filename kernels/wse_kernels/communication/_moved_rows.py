@@ -9,8 +9,6 @@ from wse_kernels.codegen.functions import WORD, internal_function, word
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, types
 from wse_kernels.codegen.vectors import CACHE_LINE_BYTES, WIDTH, fetch, load_lanes, rest_mask, store_lanes
 
-__all__ = ["add_rows", "copy_rows", "fetch_rows", "larger_of", "sums_of", "take_larger_rows"]
-
 
 def sums_of(builder: Any, element_type: Any, old: Any, new: Any) -> Any:
     """Generate LLVM code that adds two stored vectors.

@@ -18,17 +18,6 @@ from wse_kernels.codegen.jit import cgutils, config, intrinsic, populate_array, 
 from wse_kernels.codegen.vectors import WIDTH, load_lanes, store_lanes, transpose, whole_mask
 from wse_kernels.communication._moved_rows import copies_of, larger_of, sums_of
 
-__all__ = [
-    "TRANSPOSED_COLUMNS",
-    "WIDTH",
-    "add_transposed",
-    "copy_transposed",
-    "max_transposed",
-    "transpose_back",
-    "transpose_in",
-    "transposed_values",
-]
-
 TRANSPOSED_COLUMNS: Final = 2048
 """Maximum number of elements per row that are transposed at once, over all columns."""
 

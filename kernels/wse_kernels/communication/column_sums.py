@@ -208,9 +208,6 @@ checked against the size of the view.
 """
 
 
-__all__ = ["ACCUMULATE", "KEEP_LARGER", "LOAD", "STORE", "along_columns_in_place"]
-
-
 def along_columns_in_place(view: Any, program: Any, a: Any) -> None:
     """Execute in-place messages along mesh columns: PEs send and receive at the same SRAM address.
 

@@ -139,8 +139,6 @@ write_words: Any = _write if config.DISABLE_JIT else _write_compiled
 """``write_words(view, block, e, end, lane, words, col)``: undo `read_words`."""
 
 
-__all__ = ["MAX_COLS", "WIDTH", "along_rows_in_place"]
-
 VECTORS_AT_ONCE = 8
 """Maximum number of vectors of a PE's words that are transposed at once."""
 NEAR_PES = 384

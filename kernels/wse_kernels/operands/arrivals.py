@@ -11,6 +11,4 @@
 
 from __future__ import annotations
 
-__all__ = ["ADD", "ARGMAX", "COPY", "DROP", "MAX", "MULTICAST", "REPLACE"]
-
 REPLACE, ADD, MAX, ARGMAX, MULTICAST, COPY, DROP = range(7)

@@ -7,24 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = [
-    "CacheAppend",
-    "HeadShape",
-    "LatentShape",
-    "QueryKeyValue",
-    "RingStep",
-    "RopeShape",
-    "RotaryFactors",
-    "RotatedShape",
-    "RotatedTensors",
-    "RunningSoftmax",
-    "ScoreShape",
-    "SharedSoftmaxTensors",
-    "SoftmaxColumns",
-    "SoftmaxTensors",
-    "Window",
-]
-
 
 class CacheAppend(NamedTuple):
     """Addresses of the KV cache on a PE, and of the new keys and values that are appended to it.

@@ -7,16 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = [
-    "ConvolutionShape",
-    "ConvolutionTensors",
-    "DeltaInputs",
-    "DeltaShape",
-    "DeltaTensors",
-    "KeyTensors",
-    "StateSlice",
-]
-
 
 class DeltaShape(NamedTuple):
     """Sizes of the heads of linear attention on one column of PEs.

@@ -7,23 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = [
-    "BlockScaledExpertTensors",
-    "BlockScaledInputProduct",
-    "BlockScales",
-    "ChoiceTensors",
-    "ColumnGroups",
-    "ExpertBiasShape",
-    "ExpertBiasTensors",
-    "ExpertShape",
-    "ExpertTensors",
-    "InputProduct",
-    "Mxfp4ExpertTensors",
-    "OutputProduct",
-    "QuantisedExpertTensors",
-    "QuantisedScales",
-]
-
 
 class ExpertTensors(NamedTuple):
     """Addresses of the operands of a product of activations and the weights of selected experts.

@@ -7,16 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = [
-    "ActivationFunction",
-    "FeatureGroups",
-    "GainAndBias",
-    "LayerNormTensors",
-    "LayerSumsTensors",
-    "NormTensors",
-    "RowGroups",
-]
-
 
 class NormTensors(NamedTuple):
     """Addresses of the operands of an RMS norm.

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["BlockScaledTensors", "CodedTensors", "Int4Tensors", "Mxfp4Tensors", "ProductShape", "ProductStrides"]
-
 
 class ProductShape(NamedTuple):
     """Sizes of the matrix product [M, N] = [M, K] @ [K, N] that a PE computes.

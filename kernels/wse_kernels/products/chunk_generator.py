@@ -11,8 +11,6 @@ from wse_kernels.codegen.lanes import MAX_VECTORS
 from wse_kernels.codegen.vectors import SINGLES, WIDTH, fetch, load_lanes, store_lanes, whole_mask
 from wse_kernels.products.weights import Lanes, Term
 
-__all__ = ["MAX_TOKENS", "OUTPUTS", "TERMS", "TOKENS", "ChunkGenerator"]
-
 TOKENS, OUTPUTS = 2, 4
 """Tokens and outputs whose sums are in registers at once.
 

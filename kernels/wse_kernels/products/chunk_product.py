@@ -21,8 +21,6 @@ from wse_kernels.products.tiles import ProductRows, Tile
 from wse_kernels.products.vector_product import SumsAndActivations, block_bytes_of, multiply_vector, vector_function
 from wse_kernels.products.weights import Lanes, Term, WeightKind
 
-__all__ = ["multiply_chunk", "product_of"]
-
 
 @intrinsic
 def _multiply_compiled(typing_context: Any, views: Any, block: Any, rows: Any, tile: Any, add: Any) -> Any:

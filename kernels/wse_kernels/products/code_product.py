@@ -23,8 +23,6 @@ from wse_kernels.products.tiles import CodeTile, ProductRows
 from wse_kernels.products.vector_product import SumsAndActivations, call_vector_function
 from wse_kernels.products.weights import WeightKind
 
-__all__ = ["multiply_codes", "multiply_scaled_codes"]
-
 
 @intrinsic(prefer_literal=True)
 def _multiply_compiled(typing_context: Any, views: Any, block: Any, rows: Any, tile: Any, coding: Any) -> Any:

@@ -15,19 +15,6 @@ from wse_kernels.codegen.functions import WORD, internal_function
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, ir, types
 from wse_kernels.codegen.vectors import splat
 
-__all__ = [
-    "CODES_PER_BYTE",
-    "FP8",
-    "FP8_BLOCKS",
-    "GROUPED",
-    "INT4",
-    "INT8",
-    "MXFP4",
-    "code_value",
-    "scale_rows",
-    "value_ir",
-]
-
 INT8, FP8, INT4, MXFP4, FP8_BLOCKS = range(5)
 """Numbers of the formats of quantised weights."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["CodeTile", "ProductRows", "Tile"]
-
 
 class Tile(NamedTuple):
     """Location and sizes of a weight tile [K, N], the right operand of a product on one PE.

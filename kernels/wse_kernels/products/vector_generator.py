@@ -22,8 +22,6 @@ from wse_kernels.codegen.lanes import MAX_VECTORS
 from wse_kernels.codegen.vectors import PREFETCH_BYTES, SINGLES, WIDTH, fetch, load_lanes, rest_mask, store_lanes
 from wse_kernels.products.weights import Lanes, Term, WeightKind
 
-__all__ = ["VectorGenerator"]
-
 TERMS_OF_ROWS: Final = 8
 """Terms added to a sum while it is in a register, if its weights are not adjacent in memory."""
 MAX_TERMS: Final = 32

@@ -16,8 +16,6 @@ from wse_kernels.products.tiles import Tile
 from wse_kernels.products.vector_generator import VectorGenerator
 from wse_kernels.products.weights import WeightKind
 
-__all__ = ["SumsAndActivations", "block_bytes_of", "call_vector_function", "multiply_vector", "vector_function"]
-
 
 class SumsAndActivations(NamedTuple):
     """Arrays of sums and activations for which the LLVM code of a product is generated.

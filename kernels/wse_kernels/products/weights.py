@@ -17,8 +17,6 @@ from wse_kernels.codegen.lanes import MAX_VECTORS
 from wse_kernels.codegen.vectors import BYTE, SINGLES, WIDTH, load_lanes, max_lane, min_lane, splat
 from wse_kernels.products.codes import CODES_PER_BYTE, FP8_BLOCKS, GROUPED, value_ir
 
-__all__ = ["Lanes", "Term", "WeightKind"]
-
 WIDTHS = ir.VectorType(ir.IntType(32), WIDTH)
 GROUPS = ir.VectorType(BYTE, WIDTH)
 

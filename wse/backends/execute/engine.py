@@ -23,7 +23,7 @@ from wse.backends.execute.weight_storage.weights import store_weights
 from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import Phase
-from wse_kernels.library import KERNEL_FILES
+from wse_kernels.codegen.jit import KERNEL_FILES
 from wse_kernels.precompile import precompile
 from wse_kernels.shared_cores import SharedCores
 

@@ -30,26 +30,6 @@ from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import acc, act, f32, numbers, wgt
 
 
-def _products(M: int, Hk: int, queries_per_kv: int, F: int, T: int) -> int:
-    """Return the number of multiply-adds for attention scores, or weighted values, on one PE.
-
-    There is one multiply-add for each token, query head, feature and cache slot.
-
-    Args:
-        M: Number of tokens.
-        Hk: Number of KV heads.
-        queries_per_kv: Number of query heads per KV head.
-        F: Number of features per head on the PE.
-        T: Number of cache slots of the PE.
-    """
-    return M * Hk * queries_per_kv * F * T
-
-
-def _scores(M: int, H: int, T: int) -> int:
-    """Return the number of attention scores on one PE: one per token, query head and cache slot."""
-    return M * H * T
-
-
 def _max(name: str, entries: str) -> Kernel:
     """Return the record of a kernel that finds the maximum attention score of each token and head.
 
@@ -63,7 +43,7 @@ def _max(name: str, entries: str) -> Kernel:
     return Kernel(
         name=name,
         operands=(acc("scores", "M H T"), f32("out", "M H", output=True), *numbers(f"M H T scale_pico {entries}")),
-        work=_scores,
+        work="M H T",
         operation_ps=300,
         cycles=attention_max_cycles,
         cycles_over_heads=attention_max_cycles_over_heads,
@@ -90,7 +70,7 @@ def _exp(name: str, entries: str) -> Kernel:
             f32("sums", "M H", output=True),
             *numbers(f"M H T scale_pico {entries}"),
         ),
-        work=_scores,
+        work="M H T",
         operation_ps=800,
         cycles=attention_exp_cycles,
         cycles_over_heads=attention_exp_cycles_over_heads,
@@ -108,7 +88,7 @@ ATTENTION: Final = (
             act("v_cache", "capacity Ev"),
             *numbers("E Ev capacity tokens stride"),
         ),
-        work=lambda E: E,
+        work="E",
         cycles=lambda c, E, Ev, tokens: tokens * (c.loop + c.vector(E, c.act) + c.vector(Ev, c.act)),
         counters=True,
     ),
@@ -120,7 +100,7 @@ ATTENTION: Final = (
             acc("out", "M Hk queries_per_kv T", output=True),
             *numbers("M Hk queries_per_kv F T capacity add"),
         ),
-        macs=_products,
+        macs="M Hk queries_per_kv F T",
         read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
         cycles=attention_scores_cycles,
         cycles_over_heads=attention_scores_cycles_over_heads,
@@ -136,7 +116,7 @@ ATTENTION: Final = (
             act("out", "M H T", output=True, over="scores"),
             *numbers("M H T scale_pico window chunk capacity first_col columns groups sharers"),
         ),
-        work=_scores,
+        work="M H T",
         operation_ps=1600,
         cycles=attention_exp_share_cycles,
         counters=True,
@@ -144,7 +124,7 @@ ATTENTION: Final = (
     Kernel(
         name="softmax_sums",
         operands=(act("x", "M H T"), f32("sums", "M H", output=True), *numbers("M H T")),
-        work=_scores,
+        work="M H T",
         cycles=lambda c, M, H, T: M * H * (c.loop + c.vector(T, c.f32)),
         cycles_over_heads=lambda c, M, H, T: c.loop + T * c.strided_vector(M * H, c.f32),
     ),
@@ -158,7 +138,7 @@ ATTENTION: Final = (
             acc("out", "M Hk queries_per_kv F", output=True),
             *numbers("M Hk queries_per_kv F T capacity"),
         ),
-        macs=_products,
+        macs="M Hk queries_per_kv F T",
         read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
         cycles=attention_values_cycles,
         cycles_over_heads=attention_values_cycles_over_heads,
@@ -174,7 +154,7 @@ ATTENTION: Final = (
             acc("out", "M Hk queries_per_kv F", output=True),
             *numbers("M Hk queries_per_kv F T scale_pico window chunk round ring"),
         ),
-        macs=_products,
+        macs="M Hk queries_per_kv F T",
         read_bytes=lambda b, Hk, F, T: Hk * F * T * b["act"],
         operation_ps=300,
         cycles=attention_online_cycles,
@@ -183,34 +163,34 @@ ATTENTION: Final = (
     Kernel(
         name="sink_sums",
         operands=(f32("sums", "M H"), f32("maxima", "M H"), wgt("sinks", "H"), *numbers("M H")),
-        work=lambda M, H: M * H,
+        work="M H",
         operation_ps=500,
         cycles=lambda c, M, H: M * (c.loop + H * c.function + 2 * c.vector(H, c.f32)),
     ),
     Kernel(
         name="sink_weights",
         operands=(f32("maxima", "M H"), wgt("sinks", "H"), f32("out", "M H", output=True), *numbers("M H")),
-        work=lambda M, H: M * H,
+        work="M H",
         operation_ps=500,
         cycles=lambda c, M, H: M * (c.loop + H * c.function + c.vector(H, c.f32)),
     ),
     Kernel(
         name="round_maxima",
         operands=(f32("x", "n"), *numbers("n")),
-        work=lambda n: n,
+        work="n",
         cycles=round_maxima_cycles,
     ),
     Kernel(
         name="softmax_rescale",
         operands=(f32("own", "M H"), f32("maxima", "M H"), f32("sums", "M H"), acc("x", "M H F"), *numbers("M H F")),
-        work=lambda M, H, F: M * H * F,
+        work="M H F",
         cycles=softmax_rescale_cycles,
         cycles_over_heads=softmax_rescale_cycles_over_heads,
     ),
     Kernel(
         name="attention_finish",
         operands=(acc("x", "M H F"), f32("sums", "M H"), act("out", "M H F", output=True, over="x"), *numbers("M H F")),
-        work=lambda M, H, F: M * H * F,
+        work="M H F",
         cycles=attention_finish_cycles,
         cycles_over_heads=attention_finish_cycles_over_heads,
     ),

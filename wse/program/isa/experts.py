@@ -28,11 +28,6 @@ _MXFP4: Final = CODINGS["mxfp4"].number
 _NAMES: Final = tuple(CODINGS)
 
 
-def _products(P: int, K: int, N: int) -> int:
-    """Return the number of multiply-adds in one ``[K, N]`` product per (token, expert) pair."""
-    return P * K * N
-
-
 def _pair_list(P: int) -> int:
     """Return the number of elements of a list of P (token, expert) pairs.
 
@@ -129,7 +124,7 @@ EXPERTS: Final = (
             f32("pairs", _pair_list, output=True),
             *numbers("M A P experts columns groups segments"),
         ),
-        work=lambda M, A: M * A,
+        work="M A",
         cycles=expert_pairs_cycles,
     ),
     Kernel(
@@ -141,7 +136,7 @@ EXPERTS: Final = (
             acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
             *numbers("P M K N local_experts k_stride out_stride weighted columns"),
         ),
-        macs=_products,
+        macs="P K N",
         read_bytes=_tiles_bytes,
         cycles=lambda c, P, K, N, weighted: expert_in_cycles(c, c.rows(K, N, c.mac), P, N, weighted),
     ),
@@ -154,7 +149,7 @@ EXPERTS: Final = (
             acc("out", "M N", output=True),
             *numbers("P M K N local_experts weighted columns"),
         ),
-        macs=_products,
+        macs="P K N",
         read_bytes=_tiles_bytes,
         cycles=lambda c, P, M, K, N, weighted: expert_out_cycles(c, c.rows(K, N, c.mac), P, M, K, N, weighted),
     ),
@@ -170,7 +165,7 @@ EXPERTS: Final = (
             acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
             *numbers("P M K N local_experts k_stride out_stride weighted columns coding G rows"),
         ),
-        macs=_products,
+        macs="P K N",
         operation_ps=200,
         read_bytes=_coded_tiles_bytes,
         cycles=lambda c, P, K, N, weighted, coding, rows: expert_in_cycles(
@@ -190,7 +185,7 @@ EXPERTS: Final = (
             acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
             *numbers("P M K N local_experts k_stride out_stride weighted columns G rows"),
         ),
-        macs=_products,
+        macs="P K N",
         operation_ps=300,
         read_bytes=_mxfp4_bytes,
         cycles=lambda c, P, K, N, weighted, G, rows: expert_in_cycles(
@@ -211,7 +206,7 @@ EXPERTS: Final = (
             acc("out", lambda P, N, out_stride: (P - 1) * out_stride + N, output=True),
             *numbers("P M K N local_experts k_stride scale_stride out_stride weighted columns G B rows"),
         ),
-        macs=_products,
+        macs="P K N",
         operation_ps=350,
         read_bytes=_fp8_blocks_bytes,
         cycles=lambda c, P, K, N, weighted, G, B, rows: expert_in_cycles(
@@ -230,7 +225,7 @@ EXPERTS: Final = (
             acc("out", "M N", output=True),
             *numbers("P M K N local_experts weighted columns coding G rows"),
         ),
-        macs=_products,
+        macs="P K N",
         operation_ps=200,
         read_bytes=_coded_tiles_bytes,
         cycles=lambda c, P, M, K, N, weighted, coding, rows: expert_out_cycles(
@@ -250,7 +245,7 @@ EXPERTS: Final = (
             acc("out", "M N", output=True),
             *numbers("P M K N local_experts weighted columns G rows"),
         ),
-        macs=_products,
+        macs="P K N",
         operation_ps=300,
         read_bytes=_mxfp4_bytes,
         cycles=lambda c, P, M, K, N, weighted, G, rows: expert_out_cycles(
@@ -271,7 +266,7 @@ EXPERTS: Final = (
             acc("out", "M N", output=True),
             *numbers("P M K N local_experts weighted columns G B rows"),
         ),
-        macs=_products,
+        macs="P K N",
         operation_ps=350,
         read_bytes=_fp8_blocks_bytes,
         cycles=lambda c, P, M, K, N, weighted, G, B, rows: expert_out_cycles(
@@ -286,7 +281,7 @@ EXPERTS: Final = (
             f32("pairs", _pair_list),
             *numbers("P M N parts local_experts stride by_token weighted share columns groups segments"),
         ),
-        work=lambda P, N, parts: P * parts * N,
+        work="P parts N",
         cycles=expert_bias_cycles,
     ),
 )

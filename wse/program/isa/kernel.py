@@ -29,7 +29,8 @@ def _zero(*_: object) -> int:
 class Kernel:
     """Record of a compute kernel: its operands, and formulas for cycles, work and bytes read.
 
-    A formula is a function whose parameters have the names of operands of the kernel.
+    A formula is a function whose parameters have the names of operands of the kernel. For ``work``
+    and ``macs``, it may also be a string with the names of operands whose product is the value.
 
     Attributes:
         name: Name of the kernel, of its function in ``wse_kernels`` and of its oracle (the
@@ -57,9 +58,9 @@ class Kernel:
     name: str
     operands: tuple[Operand, ...]
     cycles: Formula
-    work: Formula | None = None
+    work: str | Formula | None = None
     operation_ps: int = 150
-    macs: Formula = _zero
+    macs: str | Formula = _zero
     read_bytes: Formula = _zero
     cycles_over_heads: Formula | None = None
     counters: bool = False
@@ -108,7 +109,7 @@ class Kernel:
         Args:
             operands: Operands of the step.
         """
-        return float(self._value(self.work or self.macs, operands)) * self.operation_ps * 1e-12
+        return self._count(self.work or self.macs, operands) * self.operation_ps * 1e-12
 
     def cycles_of(self, operands: Sequence[int], costs: PeCosts, *, over_heads: bool = False) -> float:
         """Return how many cycles a call takes on one PE.
@@ -130,7 +131,7 @@ class Kernel:
         Args:
             operands: Operands of the step.
         """
-        return int(self._value(self.macs, operands))
+        return self._count(self.macs, operands)
 
     def bytes_read(self, operands: Sequence[int], element_bytes: Mapping[str, int]) -> int:
         """Return how many bytes of weights and cache entries a call must read on one PE.
@@ -150,7 +151,7 @@ class Kernel:
         """
         extent = self.operands[self.index[name] - FIRST_OPERAND].extent
         assert extent is not None
-        return self._product(extent, operands) if isinstance(extent, str) else int(self._value(extent, operands))
+        return self._count(extent, operands)
 
     def elements_used(self, name: str, operands: Sequence[int]) -> int:
         """Return how many elements a call really uses, starting at the address in an operand.
@@ -163,16 +164,18 @@ class Kernel:
             operands: Operands of the step.
         """
         reads = self.operands[self.index[name] - FIRST_OPERAND].reads
-        return self._product(reads, operands) if reads else self.elements(name, operands)
+        return self._count(reads, operands) if reads else self.elements(name, operands)
 
-    def _product(self, names: str, operands: Sequence[int]) -> int:
-        """Return the product of several operands of a step.
+    def _count(self, formula: str | Formula, operands: Sequence[int]) -> int:
+        """Return the value of a formula for a number of elements or operations.
 
         Args:
-            names: Names of the operands, separated by spaces.
+            formula: The formula, or names of operands, separated by spaces, whose product it is.
             operands: Operands of the step.
         """
-        return prod(int(operands[self.index[name]]) for name in names.split())
+        if isinstance(formula, str):
+            return prod(int(operands[self.index[name]]) for name in formula.split())
+        return int(self._value(formula, operands))
 
     def _value(self, formula: Formula, operands: Sequence[int], *first: object) -> Any:
         """Call a formula of the kernel with the operands of a step.
@@ -193,8 +196,9 @@ class Kernel:
         Raises:
             KeyError: A parameter of a formula is not the name of an operand.
         """
-        extents = [operand.extent for operand in self.operands if callable(operand.extent)]
-        formulas = dict.fromkeys([self.work or self.macs, self.macs, *extents], 0) | {
+        extents = [operand.extent for operand in self.operands]
+        counts = [count for count in (self.work, self.macs, *extents) if callable(count)]
+        formulas = dict.fromkeys(counts, 0) | {
             self.cycles: 1,
             self.cycles_over_heads or self.cycles: 1,
             self.read_bytes: 1,

@@ -14,11 +14,6 @@ from wse.program.isa.operands import acc, act, f32, numbers
 from wse.program.isa.pe_costs import PeCosts
 
 
-def _placed_elements(M: int, H: int, n: int) -> int:
-    """Return the number of elements that M tokens have in H heads with n features each."""
-    return M * H * n
-
-
 def _place_heads_cycles(c: PeCosts, M: int, H: int, Hl: int, n: int) -> float:
     """Return how many cycles kernel ``place_heads`` takes.
 
@@ -53,7 +48,7 @@ LATENT: Final = (
     Kernel(
         name="place_heads",
         operands=(acc("x", "M Hl n"), f32("heads", "Hl"), acc("out", "M H n", output=True), *numbers("M H Hl n")),
-        work=_placed_elements,
+        work="M H n",
         cycles=_place_heads_cycles,
     ),
     Kernel(
@@ -66,7 +61,7 @@ LATENT: Final = (
             acc("out", "M H n", output=True),
             *numbers("M H Hl K n stride"),
         ),
-        work=_placed_elements,
+        work="M H n",
         cycles=_place_rotated_cycles,
     ),
     Kernel(
@@ -78,19 +73,19 @@ LATENT: Final = (
             acc("out", "Hl n", output=True),
             *numbers("Hl K n"),
         ),
-        work=lambda Hl, n: Hl * n,
+        work="Hl n",
         cycles=lambda c, Hl, n: c.vector(Hl * n, c.acc) + n * (c.loop + c.vector(Hl, c.acc)),
     ),
     Kernel(
         name="set_heads",
         operands=(act("x", "Hl n"), f32("heads", "Hl"), acc("out", "H n", output=True), *numbers("H Hl n")),
-        work=lambda Hl, n: Hl * n,
+        work="Hl n",
         cycles=lambda c, Hl, n: Hl * (c.loop + c.vector(n, c.convert)),
     ),
     Kernel(
         name="pick_heads",
         operands=(act("x", "M H n"), f32("heads", "Hl"), act("out", "Hl M n", output=True), *numbers("M H Hl n")),
-        work=lambda M, Hl, n: M * Hl * n,
+        work="M Hl n",
         cycles=lambda c, M, Hl, n: Hl * M * (c.loop + c.vector(n, c.act)),
     ),
     Kernel(
@@ -102,13 +97,13 @@ LATENT: Final = (
             act("out", "Hl M n", output=True),
             *numbers("M H Hl n"),
         ),
-        work=lambda M, Hl, n: M * Hl * n,
+        work="M Hl n",
         cycles=lambda c, M, Hl, n: Hl * M * (c.loop + c.function + c.vector(n, c.convert)),
     ),
     Kernel(
         name="turn_block",
         operands=(act("x", "M K"), acc("out", "M N", output=True), *numbers("M K N first_col to_rows")),
-        work=lambda M, N: M * N,
+        work="M N",
         operation_ps=1400,
         cycles=lambda c, M, N: c.vector(M * N, c.acc) + M * (c.loop + c.vector(N, c.convert)),
     ),

@@ -29,11 +29,6 @@ from wse.program.isa.kernel import Kernel
 from wse.program.isa.operands import Operand, acc, act, f32, numbers, raw, wgt
 
 
-def _products(M: int, K: int, N: int) -> int:
-    """Return the number of multiply-adds in the product of M tokens and a ``[K, N]`` matrix."""
-    return M * K * N
-
-
 def _right(K: int, N: int, k_stride: int, n_stride: int) -> int:
     """Return how many elements of SRAM a strided ``[K, N]`` matrix spans, including gaps.
 
@@ -68,7 +63,7 @@ def _matmul(name: str, right: str) -> Kernel:
             acc("out", _spaced_rows, output=True),
             *numbers("M K N k_stride n_stride out_stride add"),
         ),
-        macs=_products,
+        macs="M K N",
         read_bytes=lambda b, K, N: K * N * b[right],
         cycles=matmul_cycles,
     )
@@ -120,7 +115,7 @@ def _one_scale(name: str, coding: str, unpacking: Unpacking) -> Kernel:
             acc("out", "M N", output=True),
             *numbers("M K N rows"),
         ),
-        macs=_products,
+        macs="M K N",
         read_bytes=lambda b, K, N: tile_bytes(coding, b, K, N),
         cycles=lambda c, M, K, N, rows: one_scale_cycles(c, unpacking, M, K, N, rows),
     )
@@ -137,7 +132,7 @@ LINEAR: Final = (
             acc("out", _spaced_rows, output=True),
             *numbers("M K N k_stride n_stride out_stride"),
         ),
-        macs=_products,
+        macs="M K N",
         read_bytes=lambda b, M, K, N: M * K * N * b["wgt"],
         cycles=gemv_cycles,
     ),
@@ -154,7 +149,7 @@ LINEAR: Final = (
             acc("out", "M N", output=True),
             *numbers("M K N G rows"),
         ),
-        macs=_products,
+        macs="M K N",
         read_bytes=lambda b, K, N, G: tile_bytes("int4", b, K, N, G),
         operation_ps=200,
         cycles=lambda c, M, K, N, rows: group_scale_cycles(c, INT4, M, K, N, rows),
@@ -171,7 +166,7 @@ LINEAR: Final = (
             acc("out", "M N", output=True),
             *numbers("M K N G rows"),
         ),
-        macs=_products,
+        macs="M K N",
         read_bytes=lambda b, K, N, G: tile_bytes("mxfp4", b, K, N, G),
         operation_ps=300,
         cycles=lambda c, M, K, N, G, rows: group_scale_cycles(c, MXFP4, M, K, N, rows) + power_cycles(c, N, G),
@@ -189,7 +184,7 @@ LINEAR: Final = (
             acc("out", "M N", output=True),
             *numbers("M K N G B rows"),
         ),
-        macs=_products,
+        macs="M K N",
         read_bytes=blocks_bytes,
         operation_ps=350,
         cycles=lambda c, M, K, N, G, B, rows: group_scale_cycles(c, FP8, M, K, N, rows) + run_cycles(c, N, G, B),

@@ -13,16 +13,6 @@ from wse.program.isa.pe_costs import PeCosts
 from wse_mappings.rounding import ceil_div
 
 
-def _features(M: int, K: int) -> int:
-    """Return the number of elements of M tokens with K features each."""
-    return M * K
-
-
-def _parts(M: int, n: int, parts: int) -> int:
-    """Return the number of elements of M tokens, each with ``parts`` vectors of n elements."""
-    return M * parts * n
-
-
 def _scale_share_cycles(c: PeCosts, M: int, n: int, parts: int, length: int, groups: int) -> float:
     """Return how many cycles kernel ``rms_scale_share`` takes on its slowest PE.
 
@@ -77,7 +67,7 @@ NORM: Final = (
     Kernel(
         name="sum_squares",
         operands=(act("x", "M K"), f32("sums", "M", output=True), *numbers("M K")),
-        work=_features,
+        work="M K",
         cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square)),
         cycles_over_heads=lambda c, M, K: c.loop + K * c.strided_vector(M, c.square),
     ),
@@ -90,7 +80,7 @@ NORM: Final = (
             act("out", "M K", output=True),
             *numbers("M K size eps_atto offset"),
         ),
-        work=_features,
+        work="M K",
         operation_ps=300,
         cycles=lambda c, M, K, offset: M * (c.loop + 2 * c.function + (2 + (offset != 0)) * c.vector(K, c.act)),
         cycles_over_heads=lambda c, M, K, offset: (
@@ -106,7 +96,7 @@ NORM: Final = (
             act("out", "M K", output=True),
             *numbers("M K offset"),
         ),
-        work=_features,
+        work="M K",
         cycles=lambda c, M, K, offset: M * (c.loop + c.vector(K, c.square) + (1 + (offset != 0)) * c.vector(K, c.act)),
         cycles_over_heads=lambda c, M, K, offset: (
             c.loop + K * (c.strided_vector(M, c.square) + (1 + (offset != 0)) * c.strided_vector(M, c.act))
@@ -115,7 +105,7 @@ NORM: Final = (
     Kernel(
         name="rms_factors",
         operands=(f32("sums", "M"), *numbers("M size eps_atto")),
-        work=lambda M: M,
+        work="M",
         operation_ps=3000,
         cycles=lambda c, M: M * (c.loop + 2 * c.function),
         cycles_over_heads=lambda c, M: c.loop + M * 2 * c.function,
@@ -123,14 +113,14 @@ NORM: Final = (
     Kernel(
         name="scale_heads",
         operands=(acc("x", "M N"), f32("factors", "M"), *numbers("M N")),
-        work=lambda M, N: M * N,
+        work="M N",
         cycles=lambda c, M, N: M * (c.loop + c.vector(N, c.scale_acc)),
         cycles_over_heads=lambda c, M, N: c.loop + N * c.strided_vector(M, c.scale_acc),
     ),
     Kernel(
         name="rms_scale_sums",
         operands=(acc("x", "M N"), acc("sums", "M"), *numbers("M N size eps_atto")),
-        work=lambda M, N: M * N,
+        work="M N",
         cycles=lambda c, M, N: M * (c.loop + 2 * c.function + c.vector(N, c.scale_acc)),
     ),
     Kernel(
@@ -140,20 +130,20 @@ NORM: Final = (
             acc("sums", "M"),
             *numbers("M n parts size eps_atto length groups"),
         ),
-        work=_parts,
+        work="M parts n",
         cycles=_scale_share_cycles,
     ),
     Kernel(
         name="l2_scale",
         operands=(act("x", "M K"), f32("sums", "M"), *numbers("M K size eps_atto")),
-        work=_features,
+        work="M K",
         cycles=lambda c, M, K: M * (c.loop + 2 * c.function + c.vector(K, c.act)),
         cycles_over_heads=lambda c, M, K: c.loop + M * 2 * c.function + K * c.strided_vector(M, c.act),
     ),
     Kernel(
         name="moments",
         operands=(act("x", "M K"), f32("sums", lambda M: 2 * M, output=True), *numbers("M K")),
-        work=_features,
+        work="M K",
         cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square) + c.vector(K, c.f32)),
     ),
     Kernel(
@@ -165,7 +155,7 @@ NORM: Final = (
             act("out", "M K", output=True),
             *numbers("M K"),
         ),
-        work=_features,
+        work="M K",
         cycles=lambda c, M, K: M * (c.loop + c.vector(K, c.square) + c.vector(K, c.f32) + c.vector(K, c.act)),
     ),
     Kernel(
@@ -177,7 +167,7 @@ NORM: Final = (
             f32("of_bias", "N"),
             *numbers("M N size eps_atto biased"),
         ),
-        work=lambda M, N: M * N,
+        work="M N",
         cycles=_layer_scale_sums_cycles,
     ),
     Kernel(
@@ -190,7 +180,7 @@ NORM: Final = (
             act("out", "M K", output=True),
             *numbers("M K size eps_atto offset biased"),
         ),
-        work=_features,
+        work="M K",
         operation_ps=300,
         cycles=_layer_scale_cycles,
     ),

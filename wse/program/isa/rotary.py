@@ -13,11 +13,6 @@ from wse.program.isa.operands import PICO, acc, act, f32, numbers
 from wse.program.isa.pe_costs import PeCosts
 
 
-def _queries(M: int, Hq: int, F: int) -> int:
-    """Return the number of elements in the queries of M tokens, with Hq heads of F features."""
-    return M * Hq * F
-
-
 def _projection_elements(M: int, Hq: int, Hk: int, F: int) -> int:
     """Return the number of elements in the queries, keys and values of M tokens.
 
@@ -135,7 +130,7 @@ ROTARY: Final = (
             act("v", "M Hk F", output=True),
             *numbers("M Hq Hk F R multiplier_pico turned"),
         ),
-        work=_queries,
+        work="M Hq F",
         operation_ps=600,
         cycles=_rope_cycles,
         cycles_over_heads=_rope_cycles_over_heads,
@@ -144,7 +139,7 @@ ROTARY: Final = (
     Kernel(
         name="rotate",
         operands=(act("x", "M H F"), f32("frequency", _frequency_elements), *numbers("M H F R multiplier_pico turned")),
-        work=lambda M, H, F: M * H * F,
+        work="M H F",
         operation_ps=450,
         cycles=_rotate_cycles,
         cycles_over_heads=_rotate_cycles_over_heads,
@@ -153,7 +148,7 @@ ROTARY: Final = (
     Kernel(
         name="rotary_turns",
         operands=(f32("frequency", _pairs), f32("out", "M R", output=True), *numbers("M R multiplier_pico")),
-        work=lambda M, R: M * R,
+        work="M R",
         operation_ps=5000,
         cycles=lambda c, M, R, multiplier_pico: M * (c.loop + _angles(c, R, multiplier_pico)),
         counters=True,
@@ -167,13 +162,13 @@ ROTARY: Final = (
             act("v", "M Hk F", output=True),
             *numbers("M Hq Hk F"),
         ),
-        work=_queries,
+        work="M Hq F",
         cycles=lambda c, M, Hq, Hk, F: M * (c.loop + c.vector((Hq + 2 * Hk) * F, c.convert)),
     ),
     Kernel(
         name="scale_queries",
         operands=(act("x", "M n"), *numbers("M n coefficient_pico tokens first")),
-        work=lambda M, n: M * n,
+        work="M n",
         cycles=lambda c, M, n: M * (c.loop + 2 * c.function + c.vector(n, c.act)),
         counters=True,
     ),

@@ -14,11 +14,6 @@ from wse.program.isa.pe_costs import PeCosts
 from wse_mappings.rounding import ceil_div
 
 
-def _scores(M: int, E: int) -> int:
-    """Return the number of router scores for M tokens, one per token and expert."""
-    return M * E
-
-
 def _scores_cycles(c: PeCosts, M: int, E: int, sigmoid: int) -> float:
     """Return how many cycles it takes to compute router scores of E experts for each of M tokens.
 
@@ -111,21 +106,21 @@ ROUTER: Final = (
     Kernel(
         name="router_place",
         operands=(acc("x", "M n"), acc("out", "M E", output=True), *numbers("M n E first columns zeros")),
-        work=_scores,
+        work="M E",
         operation_ps=600,
         cycles=lambda c, M, n, E, zeros: zeros * c.vector(M * E, c.acc) + M * (c.loop + c.vector(n, c.acc)),
     ),
     Kernel(
         name="router_scores",
         operands=(acc("x", "M E"), f32("out", "M E", output=True), *numbers("M E sigmoid")),
-        work=_scores,
+        work="M E",
         operation_ps=700,
         cycles=_scores_cycles,
     ),
     Kernel(
         name="router_correct",
         operands=(f32("x", "M E"), f32("correction", "E"), f32("out", "M E", output=True), *numbers("M E")),
-        work=_scores,
+        work="M E",
         cycles=lambda c, M, E: M * (c.loop + c.vector(E, c.f32)),
     ),
     Kernel(
@@ -136,14 +131,14 @@ ROUTER: Final = (
             *numbers("M E groups chosen_groups"),
             f32("group_scores", "groups", output=True),
         ),
-        work=_scores,
+        work="M E",
         operation_ps=2500,
         cycles=_limit_cycles,
     ),
     Kernel(
         name="router_mix",
         operands=(acc("x", "M E"), f32("out", "M E", output=True), *numbers("M E A tolerance_pico")),
-        work=lambda M, E, A: M * E * A,
+        work="M E A",
         operation_ps=1800,
         cycles=_mix_cycles,
     ),
@@ -157,21 +152,21 @@ ROUTER: Final = (
             f32("maxima", blocks_of_outputs, output=True),
             *numbers("M E A normalised scale_pico"),
         ),
-        work=lambda M, E, A: M * E * A,
+        work="M E A",
         operation_ps=1800,
         cycles=_choose_cycles,
     ),
     Kernel(
         name="chosen_softmax",
         operands=(f32("ids", "M A"), f32("weights", "M A"), *numbers("M A scale_pico")),
-        work=lambda M, A: M * A,
+        work="M A",
         operation_ps=600,
         cycles=lambda c, M, A: M * (c.loop + (A + 1) * c.function + 3 * c.vector(A, c.f32)),
     ),
     Kernel(
         name="scale_choice",
         operands=(f32("ids", "M A"), f32("weights", "M A"), f32("scales", "E"), *numbers("M E A")),
-        work=lambda M, A: M * A,
+        work="M A",
         cycles=lambda c, M, A: M * A * (c.loop + 2 * c.vector(1, c.f32)),
     ),
 )

@@ -9,11 +9,6 @@ from wse.program.isa.operands import acc, f32, numbers, wgt
 from wse.program.isa.pe_costs import PeCosts
 
 
-def _features(M: int, K: int) -> int:
-    """Return the number of elements of M tokens with K features each."""
-    return M * K
-
-
 def _row_cycles(c: PeCosts, M: int, K: int) -> float:
     """Return how many cycles it takes to read a table row of K features for each of M tokens.
 
@@ -28,27 +23,27 @@ VOCABULARY: Final = (
     Kernel(
         name="embedding_lookup",
         operands=(f32("ids", "M"), wgt("table", "V K", reads="M K"), acc("out", "M K", output=True), *numbers("M K V")),
-        work=_features,
+        work="M K",
         operation_ps=1100,
         cycles=_row_cycles,
     ),
     Kernel(
         name="add_positions",
         operands=(acc("x", "M K"), wgt("table", "V K", reads="M K"), *numbers("M K V row")),
-        work=_features,
+        work="M K",
         cycles=_row_cycles,
         counters=True,
     ),
     Kernel(
         name="argmax_fold",
         operands=(acc("logits", "n"), f32("pair", lambda: 2), *numbers("n V first vocabulary fold")),
-        work=lambda n: n,
+        work="n",
         cycles=lambda c, n: c.vector(n, c.max_f32) + c.vector(n, c.f32) + c.loop,
     ),
     Kernel(
         name="pair_indices",
         operands=(f32("pairs", lambda n: 2 * n), f32("out", "n", output=True), *numbers("n")),
-        work=lambda n: n,
+        work="n",
         cycles=lambda c, n: c.vector(n, c.f32),
     ),
 )

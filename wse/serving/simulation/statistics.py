@@ -17,7 +17,6 @@ PARTS_OF_RUN: Final = 8
 """Number of equal parts into which a run of passes with increasing durations is divided."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Distribution(Result):
     """Mean, percentiles and maximum of a set of times."""
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from wse.reports.output_file import png_of, write_output
 from wse.reports.page.markdown_page import markdown_page
 from wse.reports.table import markdown_table
 from wse.reports.terminal import count
-from wse.studies.claims.result import ClaimResult, ClaimsResult
-
-if TYPE_CHECKING:
-    from wse.studies.claims.result import Curves
+from wse.studies.claims.result import ClaimResult, ClaimsResult, Curves
 
 
 def image_of(curves: Curves, title: str) -> bytes:

@@ -26,7 +26,6 @@ CLAIMS_FILE: Final = Path(__file__).parents[2] / "data" / "claims.toml"
 """Claims with their sources, commands, answers and units of numbers, in the order of their numbers."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClaimNumber(Result):
     """A computed number that supports the verdict on a claim, with its unit and meaning."""
 
@@ -188,7 +187,6 @@ NUMBERS: tuple[Column, ...] = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClaimResult(Result):
     """A claim about fast inference, the verdict on it, and the numbers that support the verdict."""
 
@@ -208,7 +206,6 @@ class ClaimResult(Result):
     source: Annotated[str, Doc("where the claim was made")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClaimsResult(Result):
     """The requested claims about fast inference, with the verdict on each."""
 

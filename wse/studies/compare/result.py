@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from wse.hardware.number import Grade
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, kw_only=True)
 class AssumptionResult(Result):
     """An assumed price or power of a machine, with its source and a grade for its reliability."""
 
@@ -79,7 +77,6 @@ def cache_footer(gpu_types: Iterable[str]) -> list[tuple[str, str]]:
     return [("KV caches", text)] if types else []
 
 
-@dataclass(frozen=True, kw_only=True)
 class CompareResult(Result):
     """Comparison of a model on various numbers of wafers, with various mappings and wafer links.
 

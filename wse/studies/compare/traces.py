@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wse.reports.page.html_table import tables_as_html
@@ -25,7 +24,6 @@ CHANGED: Final = {
 NOTE: Final = "in cycles; the largest of each kind first"
 
 
-@dataclass(frozen=True, kw_only=True)
 class TracesComparison(TracesResult):
     """Comparison of the cycle counts of two recorded runs, shown as tables and a figure."""
 

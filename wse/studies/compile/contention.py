@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,7 +15,6 @@ from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 
 
-@dataclass(frozen=True, kw_only=True)
 class ContentionResult(Result):
     """Cycles that the words of a communication pattern spend waiting for words of other messages.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Annotated, Final, Literal, NamedTuple
 
@@ -77,7 +76,6 @@ class SegmentReduce(NamedTuple):
     cycles: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReduceResult(Result):
     """Number and cost of the equivalent reduces of a decoded token.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from rich.text import Text
@@ -28,7 +28,6 @@ MAX_STAGES: Final = 16
 """Maximum number of stages to print."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class HistogramBin(Result):
     """Number of PEs that use more than ``from_bytes`` and at most ``to_bytes`` of SRAM."""
 
@@ -37,7 +36,6 @@ class HistogramBin(Result):
     pes: Annotated[int, Doc("number of PEs on all wafers")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class CompileSram(SramResult):
     """SRAM use of a compiled model: by buffer on the fullest PE, by stage, and as a histogram over PEs."""
 
@@ -46,7 +44,6 @@ class CompileSram(SramResult):
     map: Annotated[SramMapResult, Doc("buffers of the fullest PE, sorted by address")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ColourUse(Result):
     """The consecutive colours that a communication pattern uses in one stage.
 
@@ -61,7 +58,6 @@ class ColourUse(Result):
     repainted: Annotated[bool, Doc("whether patterns share these colours, with routes that change at run time")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class CompileFabric(FabricResult):
     """Communication of a compiled Program: traffic, colours in use, contention, and reduces.
 
@@ -73,7 +69,6 @@ class CompileFabric(FabricResult):
     reduces: Annotated[tuple[ReduceResult, ...], Doc("reduces of a generated token, the most cycles first")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class CompileResult(Result):
     """The result of ``wse compile``: the placement, and the cycles for prompts and tokens.
 

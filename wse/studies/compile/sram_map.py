@@ -21,7 +21,6 @@ OF_LAYER = re.compile(r"layers\.(\d+)\.")
 SHARED = "↔"
 
 
-@dataclass(frozen=True, kw_only=True)
 class LifetimeResult(Result):
     """Range of steps in a phase during which a buffer contains data that is still needed."""
 
@@ -31,7 +30,6 @@ class LifetimeResult(Result):
     last_step: Annotated[int, Doc("index of the last step")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class BufferResult(Result):
     """A buffer in the SRAM of a PE. It has the same address on every PE of its stage."""
 
@@ -44,7 +42,6 @@ class BufferResult(Result):
     shares_with: Annotated[tuple[str, ...], Doc("buffers that use some of the same bytes at other times")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class SramMapResult(Result):
     """All buffers in the SRAM of the fullest PE, sorted by address."""
 

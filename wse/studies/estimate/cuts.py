@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from wse.cache.content_key import content_key
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from wse.studies.results.placement import SystemResult
 
 
-@dataclass(frozen=True, kw_only=True)
 class CutsResult(Result):
     """The number of layers split between pipeline stages, and how to avoid the splits.
 

@@ -6,7 +6,6 @@ A wafer is assigned its full power and price even if only part of its mesh is us
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from wse.hardware.number import Grade
@@ -25,7 +24,6 @@ Range = tuple[float, float]
 EnergyUse = Literal["arithmetic", "sram", "fabric", "issue", "idle"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ActivityEnergyResult(Result):
     """Lower estimate of the energy per token: the sum over the operations of PEs and links."""
 
@@ -38,7 +36,6 @@ class ActivityEnergyResult(Result):
     joules_by: Annotated[Mapping[EnergyUse, float], Doc("the energy of a token, divided by use", "J")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EnergyResult(Result):
     """Energy per generated token on wafers: the power of all wafers divided by their tokens/s."""
 
@@ -51,7 +48,6 @@ class EnergyResult(Result):
     from_below: Annotated[ActivityEnergyResult, Doc("a lower estimate, from what PEs and links do")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class CostResult(Result):
     """Cost per million generated tokens on wafers, computed from the hourly price of a wafer."""
 

@@ -9,7 +9,6 @@ second-hand, specified by the user.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.number import GRADES, Grade
@@ -62,7 +61,6 @@ _OF_SRAM: Final = (
 _RESTS_ON_SRAM: Final = ("sram.bytes_per_pe", "sram.kv_capacity_tokens", "sram.users", "system.wafers")
 
 
-@dataclass(frozen=True, kw_only=True)
 class GradeResult(Result):
     """Evidence grade of a number, which states how reliable the number is.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -49,7 +48,6 @@ CHANGED: Final = {
 """Numbers to show for a changed request, with their column headings."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ChangeResult(Result):
     """Effect of one change to the machine, such as more SRAM, on the numbers of an estimate.
 
@@ -68,7 +66,6 @@ class ChangeResult(Result):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class EstimateResult(Result):
     """The result of ``wse estimate`` on wafers: cycles, traffic, SRAM and cost of a request.
 

@@ -6,7 +6,7 @@ activations and buffers is known only when that batch is compiled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.load import load_software
@@ -40,7 +40,6 @@ RESEARCH: Final = "academic"
 """Software profile whose code is as large as the released research kernels."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class CodeResult(Result):
     """Code size per PE in bytes, compared with the code size of released research kernels."""
 
@@ -49,7 +48,6 @@ class CodeResult(Result):
     research_bytes_per_pe: Annotated[int, Doc("code of released research kernels", "B")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class UsersResult(Result):
     """Number of users whose KV caches fit for a certain context length per user."""
 
@@ -58,7 +56,6 @@ class UsersResult(Result):
     block_tokens: Annotated[int, Doc("tokens of a block; a cache occupies whole blocks")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class SequenceResult(Result):
     """Memory that one sequence needs in a model with linear attention: its states and KV caches.
 
@@ -70,7 +67,6 @@ class SequenceResult(Result):
     kv_bytes: Annotated[int, Doc("KV cache of the requested context", "B")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EstimateSram(SramResult):
     """SRAM use of the fullest PE and of the PEs of each stage, and the number of users that fit."""
 

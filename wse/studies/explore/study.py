@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -133,7 +132,6 @@ def _less_is_better(name: str) -> bool:
     return name.endswith("_s") or any(part in name for part in LESS_IS_BETTER)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExploreResult(Result):
     """The result of ``wse explore``: the page and the size of the table that it shows."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 BEST = "*"
 
 
-@dataclass(frozen=True, kw_only=True)
 class PatternCase(Result):
     """Cycles, traffic and detected faults of a communication pattern on a line of PEs.
 
@@ -51,7 +49,6 @@ class PatternCase(Result):
     stalls: Annotated[bool | None, Doc("whether its messages can deadlock; absent if too many to check")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class BoundResult(Result):
     """Formula and source of a lower bound on the cycles of a collective such as an all-reduce."""
 
@@ -60,7 +57,6 @@ class BoundResult(Result):
     source: Annotated[str, Doc("publication of the bound")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class PatternResult(Result):
     """The result of ``wse pattern``: the cycle counts of communication patterns on lines of PEs."""
 

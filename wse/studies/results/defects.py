@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from wse.program.steps import COLUMNS, ROWS
@@ -21,7 +20,6 @@ AXES: dict[Axis, int] = {"rows": ROWS, "columns": COLUMNS}
 """Axes of a region's lines, keyed by name."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class DefectsResult(Result):
     """PEs lost because of dead PEs and links, longer routes, and the resulting slowdown.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from wse.studies.options.basis import PreparedPlacement
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExpertLoadsResult(Result):
     """How the tokens of a decode pass are distributed over experts, PE columns and links.
 

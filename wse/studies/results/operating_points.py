@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from wse.reports.result import Doc, Result
@@ -54,7 +53,6 @@ IN_FLIGHT: Final = number("in_flight", "in flight", three_figures)
 """Column with the mean number of requests in flight, for tables of users who pause."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class OperatingPointResult(Result):
     """Latency, throughput, cost and energy for one number of users."""
 
@@ -94,7 +92,6 @@ class OperatingPointResult(Result):
         return self.users if self.in_flight is None else self.in_flight
 
 
-@dataclass(frozen=True, kw_only=True)
 class ServingResult(OperatingPointResult):
     """Latency, throughput, cost and energy for the requested and several other numbers of users.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from wse.arrays import F64
@@ -42,7 +41,6 @@ Cause = Literal["hops", "relays", "compute", "launch", "crossing", "host"]
 CyclesBy = Mapping[Cause, float]
 
 
-@dataclass(frozen=True, kw_only=True)
 class PrefillResult(Result):
     """Cycles and duration of prefill, in which the prompts of all users are processed."""
 
@@ -53,7 +51,6 @@ class PrefillResult(Result):
     cycles_by: Annotated[CyclesBy, Doc("the cycles by cause", "cycles")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecodeResult(Result):
     """Cycles and speed of decoding, averaged over all decode passes.
 
@@ -155,7 +152,6 @@ MAX_LINKS = 4
 """Maximum number of reported links."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class BusyLink(Result):
     """A link between neighbouring PEs that carries more words than most other links."""
 
@@ -166,7 +162,6 @@ class BusyLink(Result):
     words_per_token: Annotated[float, Doc("32-bit words on the link, for a token of each user", "words")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class FabricResult(Result):
     """Mean link traffic of a decode pass, and the number of colours in use.
 
@@ -183,7 +178,6 @@ class FabricResult(Result):
     busiest_links: Annotated[tuple[BusyLink, ...] | None, Doc("the busiest links, the busiest first")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class CutResult(Result):
     """Bytes that one wafer sends to another wafer in a mean decode pass (one token per user)."""
 
@@ -192,7 +186,6 @@ class CutResult(Result):
     bytes_per_token: Annotated[float, Doc("bytes for a token of each user", "B")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class CrossingResult(Result):
     """Bytes sent between wafers, and to and from the host, in a mean decode pass.
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
+from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
+from wse.program.program import Program, Stage
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.reports.result import Doc, Result
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 
-if TYPE_CHECKING:
-    from wse.models.spec import ModelSpec
-    from wse.program.program import Program, Stage
 
-
-@dataclass(frozen=True, kw_only=True)
 class ModelResult(Result):
     """The model and its element types."""
 
@@ -34,7 +30,6 @@ class ModelResult(Result):
     weights: Annotated[str | None, Doc("`random:SEED` if weights are random; only in runs with `--weights`")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class WaferResult(Result):
     """Properties of a wafer: name, mesh size (without dead PEs), clock, SRAM and colours."""
 
@@ -49,7 +44,6 @@ class WaferResult(Result):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExpertsResult(Result):
     """Number of experts in a mixture-of-experts layer, and how many a column of PEs stores."""
 
@@ -58,7 +52,6 @@ class ExpertsResult(Result):
     on_a_column: Annotated[int, Doc("maximum number of experts of which a column of PEs stores a part")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class StageResult(Result):
     """A pipeline stage: a range of consecutive layers, and the rectangle of PEs that runs them."""
 
@@ -93,7 +86,6 @@ class StageResult(Result):
         return self.parts not in ((), (0, LAYER_PARTS - 1))
 
 
-@dataclass(frozen=True, kw_only=True)
 class SystemResult(Result):
     """Placement of a compiled model: wafers, mapping, prefill chunks and stages."""
 

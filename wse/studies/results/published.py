@@ -12,17 +12,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
+from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, printable
 from wse.serving.gpus.weights import FORMATS
-
-if TYPE_CHECKING:
-    from wse.models.spec import ModelSpec
 
 SERVICES_FILE: Final = "public_speeds.csv"
 GPUS_FILE: Final = "gpu_speeds.csv"
@@ -40,7 +38,6 @@ BY_TEXTS: Final = {"vendor": "stated by the vendor", "independent": "stated by o
 """Who states a published speed, as displayed, keyed by the word in the file."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class PublicPoint(Result):
     """A published speed of the model, or of a model with the same layers.
 
@@ -64,7 +61,6 @@ class PublicPoint(Result):
     price_source: Annotated[str | None, Doc("web address of the price")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class PublishedSpeed(PublicPoint):
     """A published speed, compared with an estimate for the same machine.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from wse.compiler.options import BASELINE, OPTIMIZED
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from wse.models.spec import ModelSpec
 
 
-@dataclass(frozen=True, kw_only=True)
 class RewriteResult(Result):
     """A rewrite (a cycle-saving change to a layer's steps), and whether it is used."""
 

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from wse.program.memory_use import fullest_stage, stage_bytes
+from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import FULLEST_PE, sram_table
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, count, percent
 from wse_mappings.rounding import ceil_div
-
-if TYPE_CHECKING:
-    from wse.program.program import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +114,6 @@ Use = Literal["code", "weights", "kv", "state", "activations", "buffers", "free"
 BytesByUse = Mapping[Use, int]
 
 
-@dataclass(frozen=True, kw_only=True)
 class SramResult(Result):
     """SRAM use of the fullest PE, and the KV-cache capacity per user in tokens."""
 

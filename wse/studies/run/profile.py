@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -48,7 +48,6 @@ class TimedStep(NamedTuple):
     bytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class ProfileRow(Result):
     """A row of a profile: total time and bytes of the steps of one type, op or kernel."""
 
@@ -59,7 +58,6 @@ class ProfileRow(Result):
     bound_fraction: Annotated[float, Doc("time to read these bytes at memory bandwidth, over the measured time")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ProfileResult(Result):
     """Profile of a run: how long this computer spent on each type of step, op and kernel."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 from wse.reports.result import Doc, Result
@@ -28,7 +27,6 @@ MAX_LOGITS: Final = 5
 """Number of largest logits printed per prompt."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class AnswerResult(Result):
     """The answer for one user: token ids and, if the model has a tokenizer, text."""
 
@@ -42,7 +40,6 @@ class AnswerResult(Result):
     prompt_logits_last: Annotated[tuple[float, ...] | None, Doc("logits after the prompt; with `--logits`")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class EmulationResult(Result):
     """Duration and speed of the emulation itself on this computer, not of the emulated wafer."""
 
@@ -52,7 +49,6 @@ class EmulationResult(Result):
     passes_again: Annotated[int | None, Doc("passes that were read from the file of `--checkpoint`")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class WaveletsResult(Result):
     """Result of simulating the last pass of a run wavelet by wavelet (32-bit word by word).
 
@@ -64,7 +60,6 @@ class WaveletsResult(Result):
     moves: Annotated[int, Doc("moves written to the trace")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunResult(Result):
     """Result of ``wse run``: generated tokens, cycles per token, and the traffic between PEs.
 

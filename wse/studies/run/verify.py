@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from wse.backends.fabric.run_totals import RunTotals
@@ -34,7 +33,6 @@ class AcceptanceCounts:
             self.accepted[position] += position < accepted
 
 
-@dataclass(frozen=True, kw_only=True)
 class DraftResult(Result):
     """Draft tokens of a run (speculative decoding): number accepted, and time to make them."""
 
@@ -56,7 +54,6 @@ class DraftResult(Result):
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class VerifiedResult(Result):
     """Number, cycles and speed of a run's verification passes.
 

@@ -6,7 +6,6 @@ An impossible combination has no prediction; ``ruled_out_by`` contains the reaso
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.number import Grade
@@ -32,7 +31,6 @@ TIER_KEYS: Final = (
 """Operating-point fields that a TiersResult contains for each tier."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class SpeculationResult(AcceptanceResult):
     """Effect of speculative decoding on a prediction: tokens per pass, and gain in speed.
 
@@ -45,7 +43,6 @@ class SpeculationResult(AcceptanceResult):
     gain: Annotated[float, Doc("tokens per second of a user divided by those without drafts")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictionResult(OperatingPointResult):
     """Predicted speed and cost for a combination of settings.
 
@@ -59,7 +56,6 @@ class PredictionResult(OperatingPointResult):
     grade: Annotated[Grade, Doc("evidence grade of the weakest constant on which the speed depends")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TiersResult(Result):
     """Speed and cost of a plain service tier, and of a faster tier with fewer users.
 
@@ -113,7 +109,6 @@ class TiersResult(Result):
         return {key: getattr(self, f"{tier}_{key}") for key in TIER_KEYS}
 
 
-@dataclass(frozen=True, kw_only=True)
 class PublishedResult(Result):
     """A published figure, such as a speed or price, with which predictions are compared."""
 
@@ -132,7 +127,6 @@ class PublishedResult(Result):
     drafts: Annotated[tuple[str, ...] | None, Doc("drafts to which the figure applies; absent for all")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class AgainstResult(Result):
     """Comparison of one prediction with one published figure: relative error and agreement."""
 
@@ -145,7 +139,6 @@ class AgainstResult(Result):
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class CombinationResult(Result):
     """A combination of a scenario's settings, with its prediction compared to published figures.
 
@@ -206,7 +199,6 @@ class CombinationResult(Result):
         return 0.0 if self.prediction is None else self.prediction.tokens_per_s_per_user or 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScenarioResult(Result):
     """Result of ``wse scenario``: predictions compared with published figures, and a verdict."""
 
@@ -241,7 +233,6 @@ class ScenarioResult(Result):
         return scenario_figure(self)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScenarioSummary(Result):
     """Name, title and question of a bundled scenario."""
 
@@ -250,7 +241,6 @@ class ScenarioSummary(Result):
     question: Annotated[str, Doc("question that the scenario answers")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScenariosResult(Result):
     """List of the bundled scenarios."""
 

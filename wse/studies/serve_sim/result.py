@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from wse.hardware.number import Grade
@@ -27,7 +26,6 @@ from wse.studies.serve_sim.options import CONTINUOUS, LOAD
 from wse.studies.serve_sim.tables import machine_table, served_table, waits_table
 
 
-@dataclass(frozen=True, kw_only=True)
 class WaitsResult(Result):
     """Distributions of queueing delay, TTFT and TPOT, for all requests or for one request tier."""
 
@@ -39,7 +37,6 @@ class WaitsResult(Result):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class RequestsResult(Result):
     """The simulated requests: how many, when they arrive, and their mean lengths."""
 
@@ -78,7 +75,6 @@ SATURATED_STAGE: Final = 0.9
 """Fraction of the time from which on a stage, rather than the number of users, limits the capacity."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LoadResult(Result):
     """Load of a service (arrival rate relative to capacity), and whether its queue is stable."""
 
@@ -95,7 +91,6 @@ class LoadResult(Result):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class GoodputResult(Result):
     """Fraction and rate of requests served within the promised latencies."""
 
@@ -106,7 +101,6 @@ class GoodputResult(Result):
     tokens_per_s: Annotated[float, Doc("their tokens per second", "tokens/s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class UseResult(Result):
     """How busy the machine, batch slots and KV caches are, from first arrival to last token."""
 
@@ -119,7 +113,6 @@ class UseResult(Result):
     kv: Annotated[float, Doc("mean fraction of the KV-cache capacity that requests and kept prefixes occupy")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class AmountResult(Result):
     """An amount of energy or money, with its uncertainty range and the assumption behind it."""
 
@@ -129,7 +122,6 @@ class AmountResult(Result):
     source: Annotated[str, Doc("the assumption that it is based on")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class LittleResult(Result):
     """A check of the simulation by Little's law.
 
@@ -141,7 +133,6 @@ class LittleResult(Result):
     by_law: Annotated[float, Doc("requests per second times the mean time of a request in the system")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TierUseResult(Result):
     """Use of a memory tier, which stores prompt prefixes that were evicted from the KV cache."""
 
@@ -152,7 +143,6 @@ class TierUseResult(Result):
     copy_share: Annotated[float, Doc("the same for copies to the tier, in the other direction of the link")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class PrefixResult(Result):
     """How often a cached prompt prefix was reused, and the prompt tokens that this saved."""
 
@@ -170,7 +160,6 @@ class PrefixResult(Result):
     kv_tiers: Annotated[tuple[TierUseResult, ...] | None, Doc("use of each tier; with `--kv-tiers`")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class ServedResult(Result):
     """Statistics of a simulation's served requests: latencies, throughput, use and costs."""
 
@@ -193,7 +182,6 @@ class ServedResult(Result):
     prefix_cache: Annotated[PrefixResult | None, Doc("use of prefixes; with `--prefix-cache` or `--kv-tiers`")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class ServeResult(Result):
     """Result of ``wse serve-sim``: the machine, the load, and statistics of served requests."""
 

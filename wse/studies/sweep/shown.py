@@ -91,7 +91,6 @@ class SweepView:
     top: int = TOP
 
 
-@dataclass(frozen=True, kw_only=True)
 class SweepRow(Result):
     """A row of the printed table of a sweep: a setting with its values, or with an error."""
 

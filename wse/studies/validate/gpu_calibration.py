@@ -227,7 +227,6 @@ def calibration_rows(stack: str, rows: Sequence[FitRow]) -> list[FitRow]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class LeftOut(Result):
     """Prediction errors of one cross-validation test of a serving stack's timing model.
 
@@ -298,7 +297,6 @@ def _tests(rows: Sequence[FitRow]) -> list[Test]:
     return [*tests, *(test for test in pairs if test[1] and test[2])]
 
 
-@dataclass(frozen=True, kw_only=True)
 class LeaveOut(Result):
     """Result of ``wse validate --leave-out``: cross-validation of the GPU stack fits."""
 

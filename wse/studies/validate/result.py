@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.reports.result import Doc, Result
@@ -21,14 +20,12 @@ A closed form only checks the transcription of a formula. The other methods rest
 were taken from such rows."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class SramFit(Result):
     """Check of whether all layers of a model fit in SRAM, for a prediction that times one layer."""
 
     fits: Annotated[bool, Doc("Whether all layers of the model fit the SRAM of the PEs.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ValidationRow(Result):
     """A published measurement with its prediction or the reason why there is none."""
 
@@ -66,7 +63,6 @@ class ValidationRow(Result):
     sram: Annotated[SramFit | None, Doc("Whether the model fits in SRAM. Only for measurements of models.")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Errors(Result):
     """Accuracy of the predictions for a group of measurements.
 
@@ -80,19 +76,16 @@ class Errors(Result):
     worst_abs_error_pct: Annotated[float | None, Doc("Largest absolute error.", "%", or_null=True)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Method(Result):
     """Base class of records about one prediction method, which is a model or a formula."""
 
     method: Annotated[str, Doc("Model that predicts the rows.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class MethodErrors(Errors, Method):
     """Errors of all predictions that one method (a model or a formula) made."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class SourceAndKernel(Result):
     """Base class of records about the measurements of one kernel in one publication."""
 
@@ -100,12 +93,10 @@ class SourceAndKernel(Result):
     kernel: Annotated[str, Doc("The measured kernel.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GroupErrors(Errors, SourceAndKernel):
     """Errors of the predictions for the measurements of one kernel in one publication."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class UnfittedErrors(Errors):
     """Prediction errors for a group of measurements, without those used to fit constants.
 
@@ -115,7 +106,6 @@ class UnfittedErrors(Errors):
     fitted: Annotated[int, Doc("Number of predicted measurements used in a fit, which the errors exclude.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class KindErrors(UnfittedErrors):
     """Errors for one kind of measurement, such as MeshGEMV on WSE-3 silicon.
 
@@ -129,7 +119,6 @@ class KindErrors(UnfittedErrors):
     coverage_90: Annotated[float | None, Doc("Fraction of the rows without a fit in their 90 % intervals.")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReasonCount(Result):
     """A reason why measurements are not predicted, and how many measurements it affects."""
 
@@ -137,7 +126,6 @@ class ReasonCount(Result):
     rows: Annotated[int, Doc("Number of rows that are not predicted for this reason.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuErrors(Result):
     """Mean absolute and mean signed error for a group of GPU measurements, such as "dense 70B"."""
 
@@ -150,7 +138,6 @@ class GpuErrors(Result):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class ValidationSummary(UnfittedErrors):
     """Errors over all measurements, and for groups of measurements.
 
@@ -169,7 +156,6 @@ class ValidationSummary(UnfittedErrors):
     reasons: Annotated[tuple[ReasonCount, ...], Doc("Reasons why rows are not predicted, the most frequent first.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class WafersNeeded(Result):
     """Minimum number of wafers on which a model fits with one software profile.
 
@@ -181,7 +167,6 @@ class WafersNeeded(Result):
     wafers: Annotated[int, Doc("Minimum number of wafers.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ModelCapacity(Result):
     """Number of wafers for a model: as stated by a publication, and as needed by the emulator."""
 
@@ -192,7 +177,6 @@ class ModelCapacity(Result):
     needed: Annotated[tuple[WafersNeeded, ...], Doc("Minimum number of wafers with each software profile.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Validation(Result):
     """Result of ``wse validate``: measurements, predictions, errors, and required wafers."""
 

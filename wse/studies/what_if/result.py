@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.number import unit_of
@@ -22,7 +21,6 @@ NO_EFFECT: Final = 0.005
 """Relative change of a figure below which a machine change counts as having no effect."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class WhatIfRow(Result):
     """Estimate for a machine with one change, or for the unchanged machine.
 
@@ -78,7 +76,6 @@ class WhatIfRow(Result):
         return self.reason is None, speed, wafers, first
 
 
-@dataclass(frozen=True, kw_only=True)
 class WhatIfResult(Result):
     """Result of ``wse estimate --what-if``: estimates for a machine and for variants of it.
 

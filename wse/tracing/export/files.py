@@ -12,7 +12,6 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, Any, Final, cast
 
@@ -101,7 +100,6 @@ def _line(cycle: int, x: int, y: int, colour: int, landing: int, leaves: int, wa
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExportResult(Result):
     """Report of an export: the files written and what they contain.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -253,7 +252,6 @@ SCRIPTS: Final = (
 COLOUR_MAP: Final = "viridis"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ViewResult(Result):
     """Report of ``wse view``: the page written, its size, and the traces it shows.
 

@@ -6,7 +6,7 @@ Attributes of the run are its model, wafer, mapping, options, tokens and speed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -26,14 +26,12 @@ from wse_traces.reader.read import Columns, Trace
 from wse_traces.schema import PHASES, USES
 
 
-@dataclass(frozen=True, kw_only=True)
 class TracedModel(Result):
     """Model that was executed in a traced run."""
 
     name: Annotated[str, Doc("name of the model")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TracedWafer(Result):
     """Type of wafer that a traced run used: its name, its mesh of PEs and its clock.
 
@@ -46,7 +44,6 @@ class TracedWafer(Result):
     clock_hz: Annotated[float, Doc("clock", "Hz")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TracedSystem(Result):
     """Placement of the model of a traced run on wafers: the name of the mapping, and the stages.
 
@@ -58,7 +55,6 @@ class TracedSystem(Result):
     stages: Annotated[tuple[Stage, ...], Doc("the stages")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TracedUser(Result):
     """Token counts and text of one user (one sequence of the batch)."""
 
@@ -67,14 +63,12 @@ class TracedUser(Result):
     text: Annotated[str, Doc("text of all tokens")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TracedEmulation(Result):
     """Cost of the emulation itself: how long the emulator took on the computer it ran on."""
 
     wall_s: Annotated[float, Doc("time that the emulator needed for all passes", "s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TracedSram(Result):
     """SRAM of the fullest PE of each stage: number of bytes for each use, such as "weights"."""
 
@@ -89,7 +83,6 @@ class TracedSram(Result):
         return min(self.stages, key=lambda stage: stage["free"], default={})
 
 
-@dataclass(frozen=True, kw_only=True)
 class TracedRun(Result):
     """Description of a run, read from its trace: what was run, where, and how fast.
 
@@ -201,14 +194,12 @@ def tokens_by_layer(rows: Columns, experts: int) -> dict[int, I64]:
     return dict(zip(layers.tolist(), sums.reshape(len(layers), experts), strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
 class CrossingBytes(Result):
     """Bytes sent between wafers, or between wafers and the host, over the run."""
 
     bytes: Annotated[int, Doc("bytes over the run", "B")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class SummaryView(TracedRun, View):
     """Summary of a run: cycles broken down by cause, fullest PE, busiest links and costliest steps.
 

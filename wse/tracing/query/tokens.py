@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -13,7 +12,6 @@ from wse.tracing.query.view import View
 from wse_traces.reader.read import Array, Trace
 
 
-@dataclass(frozen=True, kw_only=True)
 class TokenTime(Result):
     """Token of a run with its text, and the cycles and time since the previous token.
 
@@ -32,7 +30,6 @@ class TokenTime(Result):
     wall_s: Annotated[float, Doc("time that the emulator needed", "s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TokensView(View):
     """View of the tokens of all users with their cycles, either in order or slowest first."""
 
@@ -61,7 +58,6 @@ def read_tokens(trace: Trace, top: int | None) -> list[TokenTime]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TensorValues(Result):
     """Description of a recorded tensor.
 
@@ -80,7 +76,6 @@ class TensorValues(Result):
     nonfinite: Annotated[int, Doc("number of infinite or NaN elements")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TensorsView(View):
     """View of all tensors that a run with ``--record`` wrote to its trace."""
 

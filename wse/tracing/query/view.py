@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -19,7 +18,6 @@ from wse_traces.schema import FIELDS, ROWS, TABLES
 from wse_traces.validator.validate import problems
 
 
-@dataclass(frozen=True, kw_only=True)
 class View(Result):
     """Answer to one question about a traced run. Each subclass answers another question.
 
@@ -103,7 +101,6 @@ def check_range(trace: Trace, path: str, values: Array, end: int, *, start: int 
         raise BadTrace(f"{trace.path}: {path}: {value}, which is out of range; make the trace again")
 
 
-@dataclass(frozen=True, kw_only=True)
 class CheckView(View):
     """Result of checking a trace file: its problems or, if it has none, the size of its contents.
 

@@ -14,8 +14,6 @@ from wse_kernels.codegen.functions import internal_function, minimum, short_loop
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, ir, types
 from wse_kernels.codegen.vectors import LANE, SINGLES, WIDTH, load_lanes, rest_mask, splat, store_lanes
 
-__all__ = ["FoldedEntries", "VisibleEntries", "fold_entries"]
-
 ENTRIES: Final = 16
 """Number of entries whose weights are computed before their values are added."""
 AT_ONCE: Final = 4

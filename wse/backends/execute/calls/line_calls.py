@@ -18,8 +18,9 @@ from wse.program.steps import COLUMNS, Phase
 from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import TRANSFERS, operand_index
+from wse_kernels.codegen.vectors import WIDTH
 from wse_kernels.communication.column_sums import ACCUMULATE, KEEP_LARGER, LOAD, STORE
-from wse_kernels.communication.row_sums import MAX_COLS, WIDTH
+from wse_kernels.communication.row_sums import MAX_COLS
 from wse_kernels.library import compiled_kernel
 from wse_mappings.schedule import Arrival, LineSchedule
 

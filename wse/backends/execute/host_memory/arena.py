@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from wse.backends.execute.calls.line_loads import LineLoads
 from wse.backends.execute.weight_storage.tiles import PatchShard
-from wse_kernels.library import MAX_LANES, compiled_kernel
+from wse_kernels.codegen.lanes import MAX_LANES
+from wse_kernels.library import compiled_kernel
 from wse_mappings.rounding import ceil_div, round_up
 
 VECTOR_LANES = 16  # float32 values of a 512-bit register

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 import numpy as np
@@ -28,7 +27,6 @@ only where GPUs are too slow. All other cases are ``other``.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class CurveCertainty(Result):
     """Certainty of a verdict on wafers and GPUs, from random samples of the uncertain constants.
 

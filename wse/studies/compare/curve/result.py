@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from wse.reports.result import Doc, Result
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, kw_only=True)
 class CurveResult(Result):
     """Comparison of wafers and GPUs for a model: speed per user, and cost and energy per token."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Annotated, Final
 
 from wse.reports.intervals import RangeResult
@@ -19,7 +19,6 @@ fast tier has the maximum number of users at `FAST_TIMES` that speed.
 TIER_SEPARATOR: Final = ", "
 
 
-@dataclass(frozen=True, kw_only=True)
 class CurveRow(Result):
     """Speed, cost and energy of one machine with a certain number of concurrent users."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Final
 
 from wse.arrays import F64
@@ -27,7 +27,6 @@ _ORDERS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
 """For each figure by which rows are ordered: what is better on the first row, and the sort key."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class OrderResult(Result):
     """Probability that the best row of a comparison is really better than the second best row.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -22,7 +22,6 @@ from wse.studies.results.operating_points import IN_FLIGHT, OperatingPointResult
 from wse.studies.results.published import PublishedSpeed, published_table
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlannedRow(OperatingPointResult):
     """A machine with the replica and user counts that best meet the requested limits.
 
@@ -73,7 +72,6 @@ RowSamples = dict[PlannedRow, Mapping[str, F64]]
 """Samples of the figures of rows: for each row, float64 ``[samples]`` keyed by field of the row."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class CheaperResult(Result):
     """Whether the best wafers or the best GPUs are cheaper per token, and how certain this is."""
 
@@ -121,7 +119,6 @@ COLUMNS: Final = tuple(
 """Columns of CSV files: the machine first, then its operating point."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlanResult(Result):
     """Ranking of machines and their replica counts by an objective, subject to latency limits.
 

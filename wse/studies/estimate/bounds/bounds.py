@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
@@ -34,7 +34,6 @@ MAX_ROWS: Final = 16
 Name = TypeVar("Name", str, int)
 
 
-@dataclass(frozen=True, kw_only=True)
 class BoundsResult(Result):
     """Cycles to decode a token, compared with lower bounds.
 

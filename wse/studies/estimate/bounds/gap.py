@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from wse.hardware.number import Grade
@@ -19,7 +18,6 @@ They are computed by `wse.backends.fabric.bounds`.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class BoundRow(Result):
     """Cycles and lower bounds for a group of steps of a decoded token, averaged over all tokens.
 
@@ -70,7 +68,6 @@ LEAST: Final = 0.05
 """Minimum fraction of a cause's cycles for an op kind to be listed."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class GapRow(Result):
     """Cycles that one cause, such as hops, adds to the gap between a token and its lower bound.
 

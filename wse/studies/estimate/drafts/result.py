@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from wse.hardware.number import Grade
@@ -16,7 +15,6 @@ _SATURATED: Final = "; at most the gain in throughput if users only wait longer 
 """Remark on the speed-up on machines that are saturated with speculative decoding."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class DraftLengthResult(Result):
     """Times of passes and speed-up with a certain number of draft tokens per verification pass.
 
@@ -31,7 +29,6 @@ class DraftLengthResult(Result):
     speed_up: Annotated[float, Doc(f"tokens/s of a user, divided by those without drafts{_SATURATED}")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class DraftTreeResult(Result):
     """The draft tree (alternative tokens at each position) with the highest speed-up."""
 
@@ -45,7 +42,6 @@ class DraftTreeResult(Result):
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class AcceptanceResult(Result):
     """How likely draft tokens are to be accepted at each position, and where this was measured."""
 
@@ -69,7 +65,6 @@ class AcceptanceResult(Result):
     source: Annotated[str, Doc("source of the acceptance")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class DraftRegionResult(Result):
     """A rectangle of PEs for a draft model, on a wafer of the model that verifies its tokens."""
 
@@ -80,7 +75,6 @@ class DraftRegionResult(Result):
     cols: Annotated[int, Doc("columns of PEs")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class DraftPlaceResult(Result):
     """The source of draft tokens (a draft model or head), and the PEs or host on which it runs."""
 
@@ -93,7 +87,6 @@ class DraftPlaceResult(Result):
     host: Annotated[str | None, Doc("the assumed host; absent if the draft is not on the host")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class DraftPlanResult(AcceptanceResult, DraftPlaceResult):
     """The fastest configuration of speculative decoding, with the resulting speed and cost.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from wse.hardware.number import Grade
@@ -21,7 +20,6 @@ from wse.studies.results.published import PublishedSpeed, published_table
 Range = tuple[float, float]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuModelResult(Result):
     """The model and its element types."""
 
@@ -32,7 +30,6 @@ class GpuModelResult(Result):
     bytes: Annotated[int, Doc("weights on all GPUs", "B")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuMachineResult(Result):
     """Name, memory and bandwidth of the GPU."""
 
@@ -42,7 +39,6 @@ class GpuMachineResult(Result):
     hbm_bytes_per_s: Annotated[float, Doc("stated bandwidth of its memory", "B/s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuSystemResult(Result):
     """The GPUs that serve a model, how they share it, and their serving software."""
 
@@ -53,7 +49,6 @@ class GpuSystemResult(Result):
     max_sequences: Annotated[int, Doc("maximum number of sequences that the stack has in flight")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuMemoryResult(Result):
     """Use of the memory of all GPUs: weights, drafts, and the capacity for KV caches if no draft is loaded."""
 
@@ -69,7 +64,6 @@ class GpuMemoryResult(Result):
     kv_capacity_users: Annotated[int, Doc("users with the requested lengths whose KV caches fit if no draft is loaded")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuPrefillResult(Result):
     """Time and speed at which a user's prompt is processed."""
 
@@ -77,7 +71,6 @@ class GpuPrefillResult(Result):
     tokens_per_s: Annotated[float, Doc("tokens of a prompt, divided by TTFT", "tokens/s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuTpotParts(Result):
     """Parts of a user's mean time per output token, such as the time to read the weights."""
 
@@ -91,7 +84,6 @@ class GpuTpotParts(Result):
     prompts_s: Annotated[float, Doc("reading the prompts of other users", "s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuLatencyResult(Result):
     """Latencies of a user while the GPUs also process the prompts of newly arriving users."""
 
@@ -106,7 +98,6 @@ class GpuLatencyResult(Result):
     request_s: Annotated[float, Doc("latency of a request from its arrival to its last token", "s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuDecodeResult(Result):
     """Output tokens/s, per user and for all users, on GPUs that also process new prompts."""
 
@@ -118,7 +109,6 @@ class GpuDecodeResult(Result):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuVerifyResult(Result):
     """Duration of a verification pass, which checks several draft tokens per user at once."""
 
@@ -127,7 +117,6 @@ class GpuVerifyResult(Result):
     ratio_to_decode: Annotated[float, Doc("time of the pass, divided by that of a pass over one token")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuEnergyResult(Result):
     """Energy per generated token, computed from the power of GPUs while serving."""
 
@@ -138,7 +127,6 @@ class GpuEnergyResult(Result):
     gpu_power_w: Annotated[float, Doc("power of a GPU", "W")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuCostResult(Result):
     """Cost per million generated tokens, computed from the hourly price of a GPU."""
 
@@ -162,7 +150,6 @@ class GpuCostResult(Result):
         return self.gpu_usd_per_hour_low, self.gpu_usd_per_hour, self.gpu_usd_per_hour_high
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuDraftGain(Result):
     """The best number of draft tokens for a certain number of users, and the resulting speed-up."""
 
@@ -174,7 +161,6 @@ class GpuDraftGain(Result):
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class GpuEstimateResult(Result):
     """Estimate for a model on GPUs: speeds, latencies, memory use, energy and cost.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from wse.reports.result import Doc, Result
@@ -19,7 +18,6 @@ MOST_ROWS: Final = 8
 """Maximum number of layouts to show."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LayoutResult(Result):
     """A layout that a search tried: a division of wafers into PE rectangles that store layers."""
 
@@ -47,7 +45,6 @@ class LayoutResult(Result):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class SearchResult(Result):
     """The layouts that a search tried, with the cycle count of each.
 

@@ -7,7 +7,6 @@ available for additional KV caches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.reports.result import Doc, Result
@@ -25,7 +24,6 @@ CHOSEN: Final = "as chosen"
 """Name of the row with the compiler's own choices."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class RoomResult(Result):
     """Number of users whose KV caches fit on a variant of a layout, and cycles per token.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from wse.hardware.number import Grade
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, kw_only=True)
 class ContributionResult(Result):
     """How one uncertain constant, or the model error, contributes to the ranges of TTFT and TPOT.
 
@@ -37,7 +35,6 @@ class ContributionResult(Result):
     tpot_variance_share: Annotated[float | None, Doc("fraction of the variance of the time per output token")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class UncertaintyResult(Result):
     """Contributions of uncertain constants and model errors to the 90 % intervals of an estimate.
 

@@ -7,7 +7,6 @@ the previous chunk. The time determines the time to first token (TTFT).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.spec import WaferSpec
@@ -28,7 +27,6 @@ MAX_VISITS: Final = 40_000
 CLOSED_FORM, EVENTS, BOUND = "closed form", "discrete-event run", "lower bound"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ChunksResult(Result):
     """Times to process the prompts of a batch of users, chunk by chunk.
 

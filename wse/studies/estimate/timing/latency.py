@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from wse.backends.fabric.causes import CAUSES
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from wse.studies.estimate.timing.first_token import ChunksResult
 
 
-@dataclass(frozen=True, kw_only=True)
 class UserTtftParts(Result):
     """Parts of the time to first token that a remote user observes."""
 
@@ -33,7 +32,6 @@ class UserTtftParts(Result):
     machine_s: Annotated[float, Doc("the machine, from host to host: `latency.ttft_s`", "s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class UserLatencyResult(Result):
     """Latencies that a remote user observes, with assumed network and service delays.
 
@@ -85,7 +83,6 @@ def user_latency_result(network: Network, ttft_s: float, request_s: float | None
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class TtftParts(Result):
     """Parts of the time from when a prompt leaves the host until the first token arrives."""
 
@@ -96,7 +93,6 @@ class TtftParts(Result):
     first_token_out_s: Annotated[float, Doc("the first token in transit to the host", "s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TpotParts(Result):
     """Parts of the time per output token: host, inter-wafer links, and mesh of PEs."""
 
@@ -105,7 +101,6 @@ class TpotParts(Result):
     mesh_s: Annotated[float, Doc("work on the mesh", "s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class LatencyResult(Result):
     """Latencies that a user observes. Times of later tokens are None if nothing is decoded."""
 

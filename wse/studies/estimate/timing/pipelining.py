@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.reports.result import Doc, Result
@@ -28,7 +28,6 @@ PASSES: Final = 4
 """Passes per stream in a simulation: two to reach the steady state and two to measure."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class StreamsResult(Result):
     """Steady-state speed of a pipeline with a certain number of streams in flight.
 
@@ -47,7 +46,6 @@ class StreamsResult(Result):
     exact: Annotated[bool, Doc("whether the closed form is exact; otherwise, it is an upper bound")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EventsResult(Result):
     """Speed of a pipeline in a discrete-event simulation, as a check on the closed form.
 
@@ -60,7 +58,6 @@ class EventsResult(Result):
     closed_form_tokens_per_s: Annotated[float, Doc("tokens of all users, from the closed form", "tokens/s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ServerResult(Result):
     """Time for which one batch of users occupies a server.
 
@@ -77,7 +74,6 @@ class ServerResult(Result):
     prefill_busy_s: Annotated[float, Doc("work for all prompts of a stream", "s")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class PipeliningResult(Result):
     """Speed of a pipeline of stages with one or more streams in flight.
 

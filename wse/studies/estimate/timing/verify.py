@@ -5,7 +5,6 @@ It is compared with a decode pass, which processes one token per user.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from wse.reports.result import Doc, Result
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from wse.compiler.search.search import Compilation
 
 
-@dataclass(frozen=True, kw_only=True)
 class VerifyResult(Result):
     """Duration of a verification pass, in which the model processes several new tokens of a user.
 

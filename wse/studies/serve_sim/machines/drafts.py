@@ -26,7 +26,6 @@ from wse.studies.results.sram import kv_capacity_tokens
 from wse.studies.serve_sim.machines.wafer_costs import wafer_costs
 
 
-@dataclass(frozen=True, kw_only=True)
 class DraftsResult(AcceptanceResult, DraftPlaceResult):
     """Draft tokens (speculative decoding) of a simulated service: acceptance and times.
 

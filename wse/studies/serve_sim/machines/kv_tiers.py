@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -80,7 +80,6 @@ NO_ROOM: Final = {
 _FILE: Final = Path(__file__).parents[3] / "data" / "kv_tiers.toml"
 
 
-@dataclass(frozen=True, kw_only=True)
 class KvTierResult(Result):
     """Memory that stores KV caches of prompt prefixes for reuse, and the link for loading them.
 

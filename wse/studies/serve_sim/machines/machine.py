@@ -19,7 +19,6 @@ from wse.studies.serve_sim.machines.drafts import DraftsResult
 from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
 
 
-@dataclass(frozen=True, kw_only=True)
 class MachineResult(Result):
     """A simulated machine that serves requests, with its KV-cache capacity.
 

@@ -32,7 +32,6 @@ Simulate = Callable[[Workload], SimulationOutcome]
 """Function that simulates how the requests of a workload are served over time."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class KvTransferResult(Result):
     """Link that sends KV caches from the prefill machine to the decode machine.
 

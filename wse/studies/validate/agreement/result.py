@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Final
 
 from wse.reports.result import Doc, Result
@@ -17,7 +17,6 @@ WIDTHS: Final = {"machine": 13, "PEs": 7, "words": 5, "fast": 8, "wavelet": 8, "
 PADDING: Final = 2
 
 
-@dataclass(frozen=True, kw_only=True)
 class AgreementRow(Result):
     """Cycle counts of one configuration by both timing models, with the relative error.
 
@@ -45,7 +44,6 @@ class AgreementRow(Result):
         object.__setattr__(self, "error_pct", error_pct)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AgreementErrors(Result):
     """Errors of the fast timing model over a group of configurations.
 
@@ -60,7 +58,6 @@ class AgreementErrors(Result):
     worst_abs_error_pct: Annotated[float | None, Doc("Largest absolute error.", "%", or_null=True)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ComparedPattern(Result):
     """Base class of records about one communication pattern, such as its timing errors.
 
@@ -70,7 +67,6 @@ class ComparedPattern(Result):
     pattern: Annotated[str, Doc("The pattern, or whole layers.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class PatternErrors(AgreementErrors, ComparedPattern):
     """Errors of the fast timing model over all configurations of one communication pattern.
 
@@ -78,14 +74,12 @@ class PatternErrors(AgreementErrors, ComparedPattern):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
 class AgreementSummary(AgreementErrors):
     """Errors of the fast timing model: over all configurations, and separately for each pattern."""
 
     by_pattern: Annotated[tuple[PatternErrors, ...], Doc("Errors of each pattern.")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Agreement(Result):
     """Comparison of the fast timing model with the cycle-by-cycle simulation.
 

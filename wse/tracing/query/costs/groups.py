@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final
 
@@ -23,7 +23,6 @@ from wse_traces.schema import CAUSES, PHASES
 _ROW_BYTES: Final = 1 << 10  # approximate size of a group in memory
 
 
-@dataclass(frozen=True, kw_only=True)
 class Group(Result):
     """Cycles and traffic of a group of a run's steps in one phase.
 
@@ -66,7 +65,6 @@ class Group(Result):
     fraction: Annotated[float, Doc("fraction of the cycles of the phase")] = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class GroupsView(View):
     """The cycles of each phase, divided into groups such as ops, layers or causes.
 

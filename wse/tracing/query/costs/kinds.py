@@ -7,7 +7,6 @@ summed by kernel or communication pattern.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -21,7 +20,6 @@ from wse_traces.reader.read import Array
 from wse_traces.schema import CAUSES, KINDS, PHASES
 
 
-@dataclass(frozen=True, kw_only=True)
 class PartCycles(Result):
     """Cycles and traffic of some steps in one phase, summed over the run.
 
@@ -39,7 +37,6 @@ class PartCycles(Result):
         return max(self.cycles_by, key=lambda cause: self.cycles_by[cause]) if self.cycles else ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class KernelCycles(PartCycles):
     """Cycles that an op spends on one kernel or communication pattern, summed over equal layers.
 
@@ -50,7 +47,6 @@ class KernelCycles(PartCycles):
     kind: Annotated[str, Doc("`compute`, `transfer` or `cross`")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EqualOps(PartCycles):
     """Op of one or more layers, reported in one row because it needs the same cycles in each layer.
 
@@ -66,7 +62,6 @@ class EqualOps(PartCycles):
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class OpKind(PartCycles):
     """All ops of one kind, such as ``norm``, with their total cycles in one phase.
 

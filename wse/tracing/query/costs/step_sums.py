@@ -27,7 +27,6 @@ def cycle_fraction(cycles: float, phase_cycles: float) -> float:
     return cycles / phase_cycles if phase_cycles else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class PassTotals(Result):
     """Totals of a phase ("prefill", "decode" or "verify") over the run, and means per pass.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -28,7 +27,6 @@ ORDERS: Final = {
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Step(Result):
     """A step in one phase, summed over the run, or the sum of several equal steps.
 
@@ -63,7 +61,6 @@ class Step(Result):
         return max(self.cycles_by, key=lambda cause: self.cycles_by[cause])
 
 
-@dataclass(frozen=True, kw_only=True)
 class StepsView(View):
     """View of a run's steps in a requested order, such as costliest first.
 

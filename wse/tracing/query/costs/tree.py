@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
@@ -16,7 +15,6 @@ from wse.tracing.query.view import View
 from wse_traces.schema import PHASES
 
 
-@dataclass(frozen=True, kw_only=True)
 class OpCycles(Result):
     """Cycle count of one op in each phase, averaged over the phase's passes.
 
@@ -32,7 +30,6 @@ class OpCycles(Result):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class LayerOps(Result):
     """Consecutive ops of one layer, with their total cycles in each phase.
 
@@ -49,7 +46,6 @@ class LayerOps(Result):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class TreeView(View):
     """View of the layers and their ops, with the mean cycles per pass in each phase.
 

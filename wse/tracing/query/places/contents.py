@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import io
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from wse_traces.field import values_of
 from wse_traces.reader.read import Array, Trace
 
 
-@dataclass(frozen=True, kw_only=True)
 class Content(Result):
     """Contents of a buffer of one PE after a pass, as bytes and as numbers.
 
@@ -53,7 +51,6 @@ class Content(Result):
         return bytearray.fromhex(self.hex)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DumpView(View):
     """View of the contents of a PE's SRAM buffer.
 

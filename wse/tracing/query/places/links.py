@@ -6,7 +6,6 @@ Links of one wafer and direction that have the same number of words are handled 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -22,7 +21,6 @@ MAX_LINKS: Final = 1000
 """Maximum number of links to report. Each is looked up in the patterns of all layers."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LayerWords(Result):
     """Number of words that one layer sends over a link, summed over the run."""
 
@@ -30,7 +28,6 @@ class LayerWords(Result):
     words: Annotated[int, Doc("words over the run", "words")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Link(Result):
     """A link from a PE to a neighbour, or several links with the same words from every layer.
 
@@ -51,7 +48,6 @@ class Link(Result):
     layers: Annotated[tuple[LayerWords, ...], Doc("layers with words on the link, the most words first")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class LayerLinks(Result):
     """Words that a layer sends over the links of a wafer during the run.
 
@@ -64,7 +60,6 @@ class LayerLinks(Result):
     wavelet_hops: Annotated[int, Doc("words on all links", "wavelet-hops")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class LinksView(View):
     """View of the busiest links between PEs, and of the words that each layer sends over links.
 

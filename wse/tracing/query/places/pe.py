@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -17,7 +16,6 @@ from wse_traces.reader.read import Array, Columns, Trace
 from wse_traces.schema import DIRECTIONS, USES
 
 
-@dataclass(frozen=True, kw_only=True)
 class Buffer(Result):
     """Buffer in the SRAM of a PE: its addresses, its use, and the ops that need it.
 
@@ -33,7 +31,6 @@ class Buffer(Result):
     live_to: Annotated[str, Doc("last op that needs the buffer, empty: always needed")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class PeSram(Result):
     """Use of a PE's SRAM, and the buffers of the fullest PE of its stage.
 
@@ -122,7 +119,6 @@ _NEIGHBOUR: Final = dict(zip(DIRECTIONS, ((-1, 0), (0, 1), (1, 0), (0, -1)), str
 _OPPOSITE: Final = dict(zip(DIRECTIONS, (2, 3, 0, 1), strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
 class PeStage(Result):
     """Stage that a PE belongs to: some layers, and the rectangle of PEs that stores them.
 
@@ -139,7 +135,6 @@ class PeStage(Result):
     last_layer: Annotated[int, Doc("deprecated: the last of `layers`, -1: none")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class PeRoute(Result):
     """Colour (static route) configured in the router of a PE, and the pattern that uses it.
 
@@ -152,7 +147,6 @@ class PeRoute(Result):
     stage: Annotated[int, Doc("stage that uses it, -1: between stages")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class LinkWords(Result):
     """Words sent between a PE and its neighbour on one side over the run, in both directions."""
 
@@ -160,7 +154,6 @@ class LinkWords(Result):
     in_words: Annotated[int, Doc("words from the neighbour", "words")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Pe(Result):
     """Everything that a trace records about one PE.
 
@@ -182,7 +175,6 @@ class Pe(Result):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class PeView(View):
     """View of one PE: its stage, SRAM, colours, busy cycles and links.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from wse_traces.schema import DIRECTIONS, USES
 RECTANGLE = ("row", "col", "rows", "cols")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Stage(Result):
     """Stage of a trace: some layers, and the rectangle of PEs on one wafer that stores them.
 

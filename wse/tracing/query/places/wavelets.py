@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -19,7 +18,6 @@ MAX_MOVES: Final = 500_000  # maximum replayed at once; about 100 bytes each as 
 _MOVE: Final = ("cycle", "wafer", "row", "col", "direction", "colour", "step")
 
 
-@dataclass(frozen=True, kw_only=True)
 class BusiestPlace(Result):
     """Link or PE through which the most words moved in a logged pass.
 
@@ -33,7 +31,6 @@ class BusiestPlace(Result):
     words: Annotated[int, Doc("number of words over the link, or through the router of the PE", "words")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Move(Result):
     """Move of a wavelet (32-bit word in the fabric) out of a router.
 
@@ -49,7 +46,6 @@ class Move(Result):
     step: Annotated[int, Doc("step, counted from the first step of the pass")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Wavelets(Result):
     """Summary of the wavelet moves in the last pass that was simulated word by word.
 
@@ -74,7 +70,6 @@ class Wavelets(Result):
     replayed: Annotated[tuple[Move, ...] | None, Doc("moves of these cycles, in order of time and place")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class CyclesView(View):
     """View of the wavelet (32-bit word) moves in some cycles.
 

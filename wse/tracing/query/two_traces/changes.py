@@ -54,7 +54,6 @@ class Totals:
     crossing_bytes: Mapping[tuple[str, bool], float]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Change(Result):
     """Quantity that differs between two runs, such as the cycles of an op, with both amounts.
 

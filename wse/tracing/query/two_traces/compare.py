@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +20,6 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow, fraction,
 from wse.tracing.query.view import trace_at
 
 
-@dataclass(frozen=True, kw_only=True)
 class TracesResult(Result):
     """Comparison of two runs: a row of results for each run, and the changes between them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, Final, NamedTuple, TypeVar
 
 from wse.reports.intervals import RangeResult
@@ -17,7 +17,6 @@ ONE_USER, ALL_USERS = "one_user", "all_users"
 BEST, CYCLES_BY, RANGES = "best", "cycles_by", "ranges"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ComparisonRow(Result):
     """Results for one combination of options (such as a mapping on some wafers) in a comparison.
 

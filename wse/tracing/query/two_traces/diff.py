@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from wse.reports.result import Doc, Result, plain
@@ -25,7 +24,6 @@ GROUPS: Final = {"kind of op": "kind", LAYER: LAYER, "op": "name"}
 NOT_SET: Final = object()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Setting(Result):
     """A setting that differs between two runs, with its value in each run.
 
@@ -47,7 +45,6 @@ class Setting(Result):
         return {"name": self.name, **{side: plain(value) for side, value in sides.items() if value is not NOT_SET}}
 
 
-@dataclass(frozen=True, kw_only=True)
 class UnsharedOps(Result):
     """Names of the ops that only one of two runs has, for example because of different rewrites."""
 
@@ -55,7 +52,6 @@ class UnsharedOps(Result):
     second: Annotated[tuple[str, ...], Doc("ops that only the second run has")]
 
 
-@dataclass(frozen=True, kw_only=True)
 class DiffView(View):
     """View of the differences between two traces: settings, cycles, SRAM and ops.
 
