@@ -232,3 +232,17 @@ class PausingUsers:
             fill=prompt.fill,
             pass_s=costs.pass_s(max(1.0, other_requests), 0.0),
         )
+
+
+def steady_state(loop: ClosedLoop, max_concurrency: int, users: float, think_s: float) -> SteadyState:
+    """Return the mean times and the rate of requests, with or without pauses.
+
+    Args:
+        loop: The machine with a constant number of requests in flight.
+        max_concurrency: Maximum number of requests whose KV caches fit; 0 counts as 1.
+        users: Number of users, at least 1. If they do not pause, all have a request in flight.
+        think_s: Mean pause of a user between two requests in seconds.
+    """
+    if not think_s:
+        return loop.steady_state(users)
+    return PausingUsers(loop, max(1, max_concurrency), users, think_s).steady_state()

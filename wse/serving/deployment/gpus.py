@@ -15,7 +15,7 @@ from wse.serving.economics import Economics
 from wse.serving.gpus.roofline import Tokens
 from wse.serving.gpus.server import GpuServer
 from wse.serving.operating_point import RequestShape
-from wse.serving.pausing_users import PausingUsers
+from wse.serving.pausing_users import steady_state
 from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 MAX_BATCHED_TOKENS: Final = 8_192
@@ -110,6 +110,4 @@ class GpuDeployment:
                 and there may be at most `max_concurrency`.
             think_s: Mean pause of a user between two requests in seconds.
         """
-        if think_s:
-            return PausingUsers(self._loop, max(1, self.max_concurrency), users, think_s).steady_state()
-        return self._loop.steady_state(users)
+        return steady_state(self._loop, self.max_concurrency, users, think_s)

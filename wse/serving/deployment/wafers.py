@@ -17,7 +17,7 @@ from functools import cached_property
 
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape
-from wse.serving.pausing_users import PausingUsers
+from wse.serving.pausing_users import steady_state
 from wse.serving.steady_state import ClosedLoop, PromptRounds, SteadyState
 
 
@@ -106,6 +106,4 @@ class WaferDeployment:
                 and there may be at most `max_concurrency`.
             think_s: Mean pause of a user between two requests in seconds.
         """
-        if think_s:
-            return PausingUsers(self._loop, max(1, self.max_concurrency), users, think_s).steady_state()
-        return self._loop.steady_state(users)
+        return steady_state(self._loop, self.max_concurrency, users, think_s)
