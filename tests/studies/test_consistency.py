@@ -144,7 +144,7 @@ def test_simulations_with_a_shared_prefix_agree_with_estimates(options: dict[str
     options = options | {"prefix_tokens": options["prompt_len"] // 2 - 8}
     serving, whole = (wse.estimate(**options | prefix).serving for prefix in ({}, {"prefix_tokens": 0}))
     on_wafers = {} if "gpu" in options else {"objective": "latency"}
-    latencies = simulated(serving, options | {"prefix_cache": True} | on_wafers).all
+    latencies = simulated(serving, options | on_wafers).all
     assert latencies.ttft.p50 == pytest.approx(serving.ttft_s, rel=0.03)  # the first request finds no prefix
     assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.01)
     assert serving.ttft_s < 0.8 * whole.ttft_s

@@ -111,7 +111,8 @@ def serve(
             that decode, or that the model needs.
         prefill_mesh (ROWSxCOLS): Mesh of PEs that prefill prompts, next to the mesh that decodes,
             on the same wafers.
-        prefix_cache: Keep the KV caches of prefixes, and states of linear attention, for later prompts.
+        prefix_cache: Keep the KV caches of prefixes, and states of linear attention, for later
+            prompts. prefix_tokens and kv_tiers turn it on.
         replicas: Number of identical machines that share the requests.
         host: Address to listen on; 0.0.0.0 makes the endpoint available to other computers.
         port: Port to listen on; 0 for a free one.

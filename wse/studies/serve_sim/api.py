@@ -151,7 +151,8 @@ def serve_sim(
             that decode, or that the model needs.
         prefill_mesh (ROWSxCOLS): Mesh of PEs that prefill prompts, next to the mesh that decodes,
             on the same wafers.
-        prefix_cache: Keep the KV caches of prefixes, and states of linear attention, for later prompts.
+        prefix_cache: Keep the KV caches of prefixes, and states of linear attention, for later
+            prompts. prefix_tokens and kv_tiers turn it on.
         kv_tiers (sram,wafer,host): Where to park prefixes that must leave the KV cache: on unused
             PEs (sram), on wafers that only store KV caches (wafer), in host memory (host), or
             several of these in a list. A later prompt loads them unless prefilling them again is

@@ -84,7 +84,8 @@ def _check_needs(request: ServeRequest) -> None:
     """
     prefilling, parking = request.prefilling, request.parking
     is_static, is_trace = request.batches.batching == STATIC, str(request.arrivals) not in ARRIVALS
-    has_prefixes = request.base.workload.prefix_tokens is not None or request.base.workload.workload_name is not None
+    prefix_tokens = request.base.workload.prefix_tokens
+    has_prefixes = prefix_tokens is not None or request.base.workload.workload_name is not None
     on_gpus, by_gpus = request.base.gpu is not None, prefilling.prefill_gpu is not None
     has_own = prefilling.prefill == OWN
     for option, needs, is_there in (
@@ -105,6 +106,8 @@ def _check_needs(request: ServeRequest) -> None:
         ("--prefix-cache", "--prefill same", not has_own),
         ("--kv-tiers", "--batching continuous", not is_static),
         ("--kv-tiers", "--prefill same", not has_own),
+        ("--prefix-tokens", "--batching continuous", not (prefix_tokens and is_static)),
+        ("--prefix-tokens", "--prefill same", not (prefix_tokens and has_own)),
         ("--kv-tiers", "--prefix-tokens, --workload or a trace", has_prefixes or is_trace),
         ("--kv-wafers", "--kv-tiers wafer", WAFER in parking.tier_names),
         ("--kv-host-memory", "--kv-tiers host", HOST in parking.tier_names),

@@ -85,7 +85,7 @@ class BatchingOptions:
             Default: 8,192 on GPUs; on wafers, the number that stages can process while they would
             otherwise be idle.
         prefix_cache: Keep the KV caches of prefixes, and states of linear attention, for later
-            prompts.
+            prompts. --prefix-tokens and --kv-tiers turn it on.
     """
 
     PANEL: ClassVar[Panel] = "Serving"

@@ -241,11 +241,10 @@ def _prefix_count(request: ServeRequest) -> int:
         return traffic.prefixes
     if not _has_session_prefixes(request) or request.base.workload.prefix_tokens == 0:
         return 1
-    if users is None and request.keeps_prefixes:
-        option = "--prefix-cache" if request.parking.kv_tiers is None else "--kv-tiers"
+    if users is None and request.prefix_option is not None:
+        options = f"{request.prefix_option} --workload {request.base.workload.workload_name}"
         raise BadInput(
-            f"{option} --workload {request.base.workload.workload_name}: each session has a prefix of its own; "
-            "give the number of sessions as --users or --prefixes"
+            f"{options}: each session has a prefix of its own; give the number of sessions as --users or --prefixes"
         )
     return users or 1
 

@@ -68,4 +68,14 @@ class ServeRequest:
     @property
     def keeps_prefixes(self) -> bool:
         """True if KV caches of prompt prefixes are stored, so that later prompts can reuse them."""
-        return self.batches.prefix_cache or self.parking.kv_tiers is not None
+        return self.prefix_option is not None
+
+    @property
+    def prefix_option(self) -> str | None:
+        """The option by which prefixes are stored; None if they are not."""
+        options = {
+            "--prefix-cache": self.batches.prefix_cache,
+            "--kv-tiers": self.parking.kv_tiers is not None,
+            "--prefix-tokens": bool(self.base.workload.prefix_tokens),
+        }
+        return next((option for option, stores_prefixes in options.items() if stores_prefixes), None)

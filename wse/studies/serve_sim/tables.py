@@ -142,7 +142,7 @@ def machine_table(result: ServeResult) -> Table:
     lengths = f"{count(requests.prompt_tokens)} prompt + {count(requests.new_tokens)} output tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
     if prefix_tokens := result.inputs.get("prefix_tokens"):
-        use = "their KV cache is kept" if result.inputs["prefix_cache"] else "but processed again (no --prefix-cache)"
+        use = "their KV cache is kept" if result.inputs["prefix_cache"] else "but read again (no --prefix-cache)"
         rows.append(("prefixes", f"{count(prefix_tokens)} tokens at the start of each prompt are shared, {use}"))
     if requests.too_long or requests.without_answer:
         rows.append(("not served", _left_out_text(requests)))
