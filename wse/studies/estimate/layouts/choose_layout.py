@@ -116,20 +116,16 @@ def choose_layout(
         )
     if goal.objective == LATENCY and goal.users is None:
         goal = replace(goal, users=prepared_estimate.options.batch)
-    is_beyond_bytes = not _has_room(prepared_estimate, users_by_bytes(prepared_estimate))
-    larger_request = on_more_wafers(prepared_estimate, goal) if is_beyond_bytes else None
-    if larger_request is None:
-        if is_beyond_bytes:
-            programs = (candidate.program for candidate in search(prepared_estimate, FASTEST).candidates)
-            raise too_many_users(prepared_estimate, _room_of(prepared_estimate, programs))
+    if _may_have_room(prepared_estimate):
         ranking = LayoutRanking(prepared_estimate, search)
         layouts = ranking.layouts_for(goal)
         if _has_room(prepared_estimate, ranking.max_users):
             return _best_layout(prepared_estimate, ranking, layouts, goal)
-        larger_request = on_more_wafers(prepared_estimate, goal)
-        if larger_request is None:
-            raise too_many_users(prepared_estimate, ranking.max_users)
-    return choose_layout(larger_request, search, goal)
+    larger_request = on_more_wafers(prepared_estimate, goal)
+    if larger_request is not None:
+        return choose_layout(larger_request, search, goal)
+    programs = (candidate.program for candidate in search(prepared_estimate, FASTEST).candidates)
+    raise too_many_users(prepared_estimate, _room_of(prepared_estimate, programs))
 
 
 def choose_layout_by_capacity(
@@ -253,6 +249,20 @@ def _room_of(prepared_estimate: PreparedEstimate, programs: Iterable[Program]) -
     """
     tokens = prepared_estimate.tokens_per_user
     return max(users_at(program, tokens) for program in programs)
+
+
+def _may_have_room(prepared_estimate: PreparedEstimate) -> bool:
+    """Return whether some layout may store the KV caches of all requested users, or users pause.
+
+    Layouts are tried on reduced models, which takes less time than a ranking. If the context is
+    longer than prompt and answer, only bytes are counted, because layouts would have to be compiled.
+    """
+    p, users, replicas = prepared_estimate, prepared_estimate.request.serving.users, prepared_estimate.goal.replicas
+    if not _has_room(p, users_by_bytes(p)):
+        return False
+    if users is None or replicas is None or p.shape.think_s or p.options.context > p.tokens_per_user:
+        return True
+    return trial_with_room(p, math.ceil(users / replicas)) is not None
 
 
 def _has_room(prepared_estimate: PreparedEstimate, room: int) -> bool:
