@@ -145,3 +145,10 @@ def test_table_has_grades_and_texts_only_with_every_column(tmp_path: Path) -> No
         )
         with (tmp_path / "t.csv").open(newline="") as stream:
             assert next(csv.reader(stream)) == want
+
+
+def test_axis_of_times_has_its_unit() -> None:
+    entries = [JournalEntry(setting=at, row=REPORTS[0]) for at in range(2)]
+    rows = shown_rows(axes(users=1, think_time=2), entries, SweepView())
+    column = next(column for column in rows_table(rows, (), 1, {}).columns if column.key == "think_time")
+    assert column.text({"think_time": 0.25}) == "250 ms"

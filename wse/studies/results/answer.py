@@ -123,7 +123,7 @@ def speed_sentence(serving: ServingResult, ranges: Mapping[str, RangeResult] | N
     if not serving.saturated or serving.tpot_s is None:
         return speeds if serving.in_flight is None else f"{speeds} On average, there are {requests}."
     decoding = count(serving.decoding_users)
-    return f"{speeds} On average, {decoding} of {requests} decode at a time, and the others wait for their first token."
+    return f"{speeds} On average, {decoding} of {requests} decode at a time, and the others have no first token yet."
 
 
 def published_sentence(speeds: Sequence[PublishedSpeed] | None) -> str:

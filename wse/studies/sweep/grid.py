@@ -55,6 +55,11 @@ def known_fields() -> dict[str, type]:
     return options | machine_numbers()
 
 
+def unit_of(name: str) -> str:
+    """Return the unit of an option's number; "" if it has none or is a constant of a machine."""
+    return "" if is_number_of_machine(name) else _options()[name].option.unit
+
+
 def is_number_of_machine(name: str) -> bool:
     """Return whether a name is a constant of the wafer or software, such as ``wafer.clock_hz``."""
     return name in machine_numbers()

@@ -31,7 +31,7 @@ SHORT: Final[dict[str, Column]] = {
         number("prompt", "prompt", doc="tokens of a prompt", priority=3),
         number("new", "new", doc="output tokens of a request", priority=3),
         number("wafers", "wafers", best="smallest", doc="wafers of the model (not of a draft model)", priority=2),
-        number("users", "users", doc="users, each with a request in flight or pausing (think_time)", priority=4),
+        number("users", "users", doc="users, each with a request in flight or pausing", priority=4),
         number("replicas", "replicas", best="smallest", doc="machines that share the users", priority=6),
         number("ttft", "TTFT", seconds, best="smallest", doc="mean time to first token", priority=5),
         number("user", "tok/s/user", best="largest", doc="output tokens per second of each user after the first"),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import count, plural, printable, range_text, rate_and_latency, seconds, three_figures
+from wse.studies.sweep.grid import unit_of
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 
 LENGTHS: Final = {"prompt": "prompt_len", "new": "new_tokens"}
@@ -99,7 +100,8 @@ def _repeats_axis(name: str, cells: Sequence[Mapping[str, Any]]) -> bool:
 def _axis_column(name: str, cells: Sequence[Mapping[str, Any]]) -> Column:
     values = [row.get(name) for row in cells]
     if all(isinstance(value, int | float) for value in values):
-        text = seconds if _is_time(name) else rate_and_latency if name.endswith("_bytes_per_s") else "{:.10g}".format
+        is_time = _is_time(name) or unit_of(name) == "s"
+        text = seconds if is_time else rate_and_latency if name.endswith("_bytes_per_s") else "{:.10g}".format
         return number(name, name.rpartition(".")[2], text)
     return Column(key=name, title=name.rpartition(".")[2])
 

@@ -242,8 +242,7 @@ def _text(row: PlannedRow) -> str:
         speed = f"{with_interval(text, ' tokens/s per user', interval, three_figures)}, "
     if row.saturated:
         requests = plural(row.users, "user") if row.in_flight is None else f"{count(row.in_flight)} requests in flight"
-        speed += f"{count(row.decoding_users)} of {requests} decoding on average (the others wait "
-        speed += "for their first token), "
+        speed += f"{count(row.decoding_users)} of {requests} decoding on average (the others have no first token yet), "
     low, high = row.usd_per_million_tokens_low or 0.0, row.usd_per_million_tokens_high or 0.0
     usd, cost_interval = million_tokens_usd(row), ranges.get("usd_per_million_tokens")
     if cost_interval is None:
