@@ -234,17 +234,12 @@ def _agreement(reference: str, on_progress: OnProgress, *, has_measurement_optio
     Raises:
         BadInput: ``has_measurement_options`` is true, or the reference is unknown.
     """
-    from wse.studies.validate.agreement.against_wavelet import (
-        CONFIGURATIONS_PER_PATTERN,
-        SEED,
-        agreement,
-        check_reference,
-    )
+    from wse.studies.validate.agreement.against_wavelet import agreement, check_reference
 
     check_reference(reference)
     if has_measurement_options:
         raise BadInput(f"against {reference}: compares two models, no measurements; leave out files and capacity")
-    return agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
+    return agreement(on_progress)
 
 
 @checks_arguments()

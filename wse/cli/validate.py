@@ -113,19 +113,14 @@ def _print_agreement(reference: str, *, has_measurement_options: bool, json: boo
     """
     from wse.errors import BadInput
     from wse.reports.progress import VALIDATING, progress_on
-    from wse.studies.validate.agreement.against_wavelet import (
-        CONFIGURATIONS_PER_PATTERN,
-        SEED,
-        agreement,
-        check_reference,
-    )
+    from wse.studies.validate.agreement.against_wavelet import agreement, check_reference
 
     check_reference(reference)
     if has_measurement_options:
         text = f"--against {reference} compares two models, no measurements: "
         raise BadInput(text + "leave out --data, --page, --csv, --capacity and --leave-out")
     with progress_on(sys.stderr, VALIDATING) as on_progress:
-        result = agreement(CONFIGURATIONS_PER_PATTERN, SEED, on_progress)
+        result = agreement(on_progress)
     opt.print_result(result, json=json)
 
 

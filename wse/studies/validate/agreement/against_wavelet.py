@@ -184,15 +184,14 @@ def check_reference(name: str) -> None:
         raise UnknownName("reference", name, REFERENCES, place="--against")
 
 
-def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> Agreement:
+def agreement(on_progress: OnProgress = ignore) -> Agreement:
     """Compare the fast timing model with the cycle-by-cycle simulation on random configurations.
 
     Two kinds of cases are timed on each wafer generation, with each software profile in `PROFILES`:
-    single communication patterns, and all steps of the layers of small models (`LAYERS`).
+    single communication patterns, and all steps of the layers of small models (`LAYERS`). Each
+    combination has `CONFIGURATIONS_PER_PATTERN` configurations.
 
     Args:
-        case_count: Number of configurations for each combination of pattern, wafer and profile.
-        seed: Seed of the random configurations.
         on_progress: Called with (finished configurations, total, pattern name).
 
     Returns:
@@ -200,6 +199,7 @@ def agreement(case_count: int, seed: int, on_progress: OnProgress = ignore) -> A
     """
     wafers = {name: load_wafer(name) for name in GENERATIONS}
     rows: list[AgreementRow] = []
+    case_count, seed = CONFIGURATIONS_PER_PATTERN, SEED
     plan = list(product([*samples(), *LAYERS], GENERATIONS, PROFILES))
     total = case_count * len(plan)
     for i, (pattern, wafer, profile) in enumerate(plan):
