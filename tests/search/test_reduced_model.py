@@ -27,7 +27,7 @@ from wse.models.configs.rope import plain_rope
 from wse.models.spec import Layer, ModelSpec, Packing
 from wse.serving.route import busiest_server
 from wse.studies.estimate.timing.stage_times import RouteReader
-from wse.studies.results.sram import users_at
+from wse.studies.results.sram import cache_capacity, users_at
 from wse_mappings.regions.layout import Layout
 from wse_mappings.regions.region_shapes import fullest_bytes
 
@@ -191,6 +191,21 @@ def test_planned_caches_need_the_bytes_of_a_program_that_stores_them(name: str) 
     assert reduced_state.users_that_fit(OPTIONS.context) == max_users
     for tokens in (1, 7, OPTIONS.context // 2, OPTIONS.context):
         assert reduced_state.users_that_fit(tokens) == users_at(full_program, tokens)
+
+
+@pytest.mark.parametrize("name", ["two kinds", "latent", "linear"])
+def test_users_share_the_whole_blocks_of_a_prefix(name: str) -> None:
+    """A cache has blocks of one token per PE row. Of a prefix of 33 tokens, users share 5 blocks of 6."""
+    options = replace(OPTIONS, prompt_tokens=(36,), prefix_tokens=33)
+    arguments = SPECS[name], wafer(12, 13), SOFTWARE, options, CHOICE
+    program = compile_choice(*arguments)
+    capacity = cache_capacity(program, 40)
+    assert (capacity.block_tokens, capacity.blocks) == (6, 7)
+    user_bytes = 2 * capacity.kv_bytes + 7 * capacity.state_bytes
+    assert capacity.users(40) == (7 * capacity.room_bytes - 5 * capacity.kv_bytes) // user_bytes
+    reduced_state = reduced_model(*arguments).allocate()
+    for tokens in (1, 7, 34, 40):
+        assert reduced_state.users_that_fit(tokens) == users_at(program, tokens)
 
 
 TILE_SIZES_OPTIONS = region_options(

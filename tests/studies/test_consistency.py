@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tiers import AT_REQUEST, slow_but
 
 import wse
+from wse.errors import BadInput
 
 SMALL: Final[dict[str, Any]] = {"mesh": "16x16", "wafers": 1, "mapping": "pipeline", "schedule": "baseline"}
 """Options of a small wafer, for which layouts compile quickly."""
@@ -149,6 +150,16 @@ def test_simulations_with_a_shared_prefix_agree_with_estimates(options: dict[str
     assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.01)
     assert serving.ttft_s < 0.8 * whole.ttft_s
     assert serving.usd_per_million_tokens < whole.usd_per_million_tokens
+
+
+def test_room_of_a_shared_prefix_agrees_with_simulations() -> None:
+    options = {"model": "llama-3.1-8b", "gpu": "h100", "prompt_len": 30_000, "new_tokens": 100, "prefix_tokens": 20_000}
+    users = wse.estimate(**options).serving.max_users
+    assert users > 2 * wse.estimate(**options | {"prefix_tokens": 0}).serving.max_users
+    served = simulated(wse.estimate(**options, users=users).serving, options | {"users": users})
+    assert served.prefix_cache.hits >= served.all.requests - 2
+    with pytest.raises(BadInput, match=r"\(20,000 of them shared\)"):
+        wse.estimate(**options, users=users + 1)
 
 
 def test_simulation_of_a_prompt_that_does_not_divide_among_the_rows_agrees_with_an_estimate() -> None:

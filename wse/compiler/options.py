@@ -84,8 +84,8 @@ class Options:
         prompt_tokens: Length of each user's prompt. Prompts are processed sequentially. After that,
             each decode pass generates one token per user.
         prefix_tokens: Tokens at the start of every prompt that are already in the KV cache and are
-            not processed, fewer than the shortest prompt has. A Program with such tokens can be
-            timed, but not executed.
+            not processed, fewer than the shortest prompt has. All users share them. A Program with
+            such tokens can be timed, but not executed.
         region: Rows and columns of every region; None lets the mapping decide.
         sampling: ``wafer`` selects the most likely token on PEs. ``host`` sends the logits to the
             host, which returns an id.
@@ -206,6 +206,16 @@ class Options:
         Without a cache (a context of 0), it is the number of users of a pass.
         """
         return self.planned_cache_tokens / self.context if self.context else float(self.batch)
+
+    def cache_tokens_of(self, users: int, tokens: int) -> int:
+        """Return the total number of tokens in the KV caches of users; a shared prefix counts once.
+
+        Args:
+            users: Number of users.
+            tokens: Number of tokens per user, including the shared prefix.
+        """
+        shared_tokens = min(self.prefix_tokens, tokens)
+        return shared_tokens + users * (tokens - shared_tokens)
 
     @property
     def takes_drafts(self) -> bool:

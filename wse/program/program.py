@@ -196,6 +196,11 @@ class Program:
     expert_order: I32 = field(default_factory=lambda: np.zeros((0, 0), np.int32), compare=False)
 
     @property
+    def prefix_tokens(self) -> int:
+        """Tokens at the start of every prompt that all users share and that are already in the KV cache."""
+        return self.prefill[0].prefix_tokens if self.prefill else 0
+
+    @property
     def prefill(self) -> tuple[Phase, ...]:
         """Phases of the prompt chunks, in order."""
         return tuple(phase for phase in self.phases if phase.name == "prefill")

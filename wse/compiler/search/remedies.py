@@ -135,7 +135,7 @@ def remedies(
             0 for the users of one pass.
     """
     given_cache_tokens = options.cache_tokens
-    options = replace(options, cache_tokens=max(options.cache_tokens, users * options.context))
+    options = replace(options, cache_tokens=max(options.cache_tokens, options.cache_tokens_of(users, options.context)))
 
     def fits_with(**changes: Any) -> bool:
         """Return whether the request fits on the same mesh with some options changed."""
@@ -153,7 +153,7 @@ def remedies(
     context = largest_passing(
         max(options.prompt_tokens) + 1,
         options.context,
-        lambda n: fits_with(context=n, cache_tokens=max(given_cache_tokens, users * n)),
+        lambda n: fits_with(context=n, cache_tokens=max(given_cache_tokens, options.cache_tokens_of(users, n))),
     )
     batch = largest_passing(1, options.batch, lambda n: fits_with(prompt_tokens=options.prompt_tokens[:n]))
     suggestions = (

@@ -50,7 +50,7 @@ class GpuDeployment:
     @cached_property
     def max_concurrency(self) -> int:
         """Maximum number of requests in flight, limited by KV caches and by the serving stack."""
-        return self.server.users_that_fit(self.shape.tokens)
+        return self.server.users_that_fit(self.shape.tokens, self.shape.prefix_tokens)
 
     @property
     def delay_s(self) -> float:

@@ -263,13 +263,16 @@ class GpuServer:
         """
         return self.stack.max_sequences * (self.parallelism.gpus if self.parallelism.attention_by_data else 1)
 
-    def users_that_fit(self, context_tokens: int) -> int:
+    def users_that_fit(self, context_tokens: int, prefix_tokens: int = 0) -> int:
         """Return the maximum number of users in flight, limited by KV caches and the serving stack.
 
         Args:
-            context_tokens: Number of tokens per user.
+            context_tokens: Number of tokens per user, including the prefix.
+            prefix_tokens: Number of tokens at the start of every prompt whose caches all users
+                share, a multiple of `BLOCK_TOKENS`.
         """
-        return min(self.max_sequences, self.kv_capacity_tokens // self.kv_room_tokens(context_tokens))
+        room = self.kv_capacity_tokens - (self.kv_room_tokens(prefix_tokens) if prefix_tokens else 0)
+        return min(self.max_sequences, max(0, room) // self.kv_room_tokens(context_tokens - prefix_tokens))
 
     def user_cache_bytes(self, context_tokens: int) -> float:
         """Return the total size of one user's KV caches and states on all GPUs, in bytes.

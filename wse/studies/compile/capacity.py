@@ -20,8 +20,8 @@ def users_by_bytes(prepared_placement: PreparedPlacement) -> int:
     The limit assumes that the SRAM contains only weights and KV caches, without buffers or padding.
     """
     p = prepared_placement
-    free_bytes = p.options.wafers * _free_bytes_per_wafer(p) - p.weight_bytes
-    return max(0, free_bytes // _user_bytes(p))
+    free_bytes = p.options.wafers * _free_bytes_per_wafer(p) - p.weight_bytes - _cache_bytes(p, 0)
+    return max(0, free_bytes // (_cache_bytes(p, 1) - _cache_bytes(p, 0)))
 
 
 def min_planned_users(prepared_placement: PreparedPlacement) -> int:
@@ -35,7 +35,7 @@ def wafers_by_bytes(prepared_placement: PreparedPlacement, users: int) -> int:
     More wafers may be needed, because buffers and padding are not counted.
     """
     p = prepared_placement
-    return math.ceil((p.weight_bytes + users * _user_bytes(p)) / _free_bytes_per_wafer(p))
+    return math.ceil((p.weight_bytes + _cache_bytes(p, users)) / _free_bytes_per_wafer(p))
 
 
 def _free_bytes_per_wafer(prepared_placement: PreparedPlacement) -> int:
@@ -44,7 +44,8 @@ def _free_bytes_per_wafer(prepared_placement: PreparedPlacement) -> int:
     return wafer.mesh_rows * wafer.mesh_cols * free_bytes_per_pe(wafer, prepared_placement.software)
 
 
-def _user_bytes(prepared_placement: PreparedPlacement) -> int:
-    """Return the size of the KV caches of one user's prompt and answer, in bytes."""
+def _cache_bytes(prepared_placement: PreparedPlacement, users: int) -> int:
+    """Return the size of the KV caches of users' prompts and answers, in bytes; a shared prefix counts once."""
     p = prepared_placement
-    return p.tokens_per_user * kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])
+    tokens = p.options.cache_tokens_of(users, p.tokens_per_user)
+    return tokens * kv_bytes_per_token(p.spec, ELEMENT_BYTES[p.options.activation_type])

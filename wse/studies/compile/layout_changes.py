@@ -128,19 +128,20 @@ def planned_for_more_users(version: Version[Placement]) -> list[Version[Placemen
 
     Regions have sizes in proportion to the bytes that they store. With more caches, regions with
     layers become larger, and regions with vocabulary tables smaller. The new number of users is
-    `min_planned_users` or, if regions are already sized for at least as many, twice the present
-    number.
+    `min_planned_users` or, if regions are already sized for at least as many, the number with twice
+    as many tokens in their caches.
 
     Returns:
         A list with the version; an empty list if the regions are listed, or if the number of users
         would exceed `users_by_bytes`.
     """
     options, tokens, users = version.options, version.tokens, min_planned_users(version.prepared)
-    if users * tokens <= options.planned_cache_tokens:
-        users = 2 * options.planned_cache_tokens // tokens
+    if options.cache_tokens_of(users, tokens) <= options.planned_cache_tokens:
+        shared_tokens = options.cache_tokens_of(0, tokens)
+        users = (2 * options.planned_cache_tokens - shared_tokens) // (tokens - shared_tokens)
     if options.listed or users > users_by_bytes(version.prepared):
         return []
-    return [version._replace(options=replace(options, cache_tokens=users * tokens))]
+    return [version._replace(options=replace(options, cache_tokens=options.cache_tokens_of(users, tokens)))]
 
 
 def shorter_chunks(version: Version[Placement]) -> list[Version[Placement]]:

@@ -22,6 +22,7 @@ from wse.studies.results.answer import (
     speed_sentence,
     verification_text,
 )
+from wse.studies.results.operating_points import cached_tokens_text
 from wse.studies.results.placement_table import described_mapping, used_text
 from wse.studies.results.sram import capacity_text
 
@@ -122,9 +123,9 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
             if decode is None
             else f"mean after the first token; {count(decode.cycles_per_token)} cycles with {in_flight} in flight"
         )
-        tokens = serving.prompt_tokens + serving.new_tokens
+        tokens = cached_tokens_text(serving.prompt_tokens + serving.new_tokens, serving.prefix_tokens)
         place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
-        room = f"room for {plural(serving.max_users, 'KV cache')} of {count(tokens)} tokens {place}"
+        room = f"room for {plural(serving.max_users, 'KV cache')} of {tokens} {place}"
         room += "; the others wait" if serving.requests > serving.max_users else ""
         if result.drafts is not None and result.drafts.draft_tokens:
             room += f", or for {result.drafts.max_users:,} with drafts"

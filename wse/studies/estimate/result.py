@@ -178,6 +178,7 @@ class EstimateResult(Result):
             self.sram,
             self.batch,
             self.system.context,
+            prefix_tokens=0 if self.serving is None else self.serving.prefix_tokens or 0,
             replicas=1 if self.serving is None else self.serving.replicas,
             for_one_user=for_one_user,
             detail=detail,

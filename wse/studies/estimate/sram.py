@@ -15,7 +15,7 @@ from wse.models.tensors.model_tensors import kv_bytes_per_token, state_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
-from wse.reports.terminal import count, in_bytes
+from wse.reports.terminal import count, in_bytes, plural
 from wse.studies.estimate.layouts.room import RoomResult, room_table
 from wse.studies.results.sram import (
     BytesByUse,
@@ -137,7 +137,15 @@ def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
 
 
 def sram_tables(
-    sram: EstimateSram, batch: int, context: int, *, replicas: int, for_one_user: bool, detail: bool, width: int
+    sram: EstimateSram,
+    batch: int,
+    context: int,
+    *,
+    prefix_tokens: int,
+    replicas: int,
+    for_one_user: bool,
+    detail: bool,
+    width: int,
 ) -> list[Table]:
     """Return tables of the fullest PE's SRAM and of the number of users whose caches fit.
 
@@ -145,6 +153,7 @@ def sram_tables(
         sram: SRAM use to show.
         batch: Number of users whose tokens are decoded in one pass.
         context: Requested context per user in tokens.
+        prefix_tokens: Tokens at the start of every prompt that all users share.
         replicas: Number of identical machines that share the users.
         for_one_user: Whether the layout was chosen for the latency of a single user.
         detail: Whether to add the size of the code, and a table with the SRAM use of one PE of each
@@ -167,17 +176,18 @@ def sram_tables(
     room = [] if sram.room is None else [room_table(sram.room, context)]
     return [
         fullest_pe_table,
-        _users_table(sram.users, replicas, for_one_user=for_one_user),
+        _users_table(sram.users, prefix_tokens, replicas, for_one_user=for_one_user),
         *room,
         *([_stages_table(sram.stages)] if detail else []),
     ]
 
 
-def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user: bool) -> Table:
+def _users_table(users: tuple[UsersResult, ...], prefix_tokens: int, replicas: int, *, for_one_user: bool) -> Table:
     """Return a table of the number of users whose KV caches fit, by context length.
 
     Args:
         users: Numbers of users of one replica.
+        prefix_tokens: Tokens at the start of every prompt that all users share, for the note.
         replicas: Number of identical machines that share the users, for the note.
         for_one_user: Whether the layout was chosen for the latency of a single user. A note then
             says how to find layouts with more room.
@@ -189,12 +199,13 @@ def _users_table(users: tuple[UsersResult, ...], replicas: int, *, for_one_user:
     columns = (Column(key="name"), *(number(str(row.context)) for row in users))
     note = "; --users N and --most-users search for layouts with more room" if for_one_user else ""
     replica = ", on one replica" if replicas > 1 else ""
+    prefix = f", with {plural(prefix_tokens, 'shared token')}" if prefix_tokens else ""
     blocks = " or ".join(f"{block:,}" for block in sorted({row.block_tokens for row in users}))
     return Table(
         columns=columns,
         rows=rows,
         title="Sequences whose KV caches fit",
-        note=f"by context length, in this layout{replica}{note}",
+        note=f"by context length, in this layout{replica}{prefix}{note}",
         footer=(
             (
                 "blocks",

@@ -9,7 +9,7 @@ from wse.reports.intervals import RangeResult, interval_text, sampled_text, with
 from wse.reports.shared_tables import changed_numbers, setting_texts
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import count, percent, plural, range_text, seconds, three_figures
-from wse.studies.results.operating_points import ServingResult
+from wse.studies.results.operating_points import ServingResult, cached_tokens_text
 from wse.studies.results.published import PublishedSpeed
 
 if TYPE_CHECKING:
@@ -212,8 +212,8 @@ def serving_rows(
     yield AnswerRow("TTFT", seconds(serving.ttft_s), prompt, "latency.ttft_s", interval("ttft_s", seconds))
     if serving.tpot_s is not None:
         yield AnswerRow("TPOT", seconds(serving.tpot_s), tpot_note, "latency.tpot_s", interval("tpot_s", seconds))
-    tokens = serving.prompt_tokens + serving.new_tokens
-    room = f"KV caches of {plural(serving.max_users, 'sequence')} of {tokens:,} tokens fit"
+    tokens = cached_tokens_text(serving.prompt_tokens + serving.new_tokens, serving.prefix_tokens)
+    room = f"KV caches of {plural(serving.max_users, 'sequence')} of {tokens} fit"
     if serving.in_flight is not None:
         room = f"requests in flight on average, from {plural(serving.users, 'user')}; {room_note or room}"
         yield AnswerRow("concurrency", three_figures(serving.in_flight), room)

@@ -167,6 +167,16 @@ def serving_result(
     )
 
 
+def cached_tokens_text(tokens: int, prefix_tokens: int | None) -> str:
+    """Return a phrase for the tokens in a request's KV cache, such as "4,300 tokens (2,000 of them shared)".
+
+    Args:
+        tokens: Tokens of the prompt and the answer.
+        prefix_tokens: Tokens at the start of the prompt that all users share.
+    """
+    return f"{tokens:,} tokens" + (f" ({prefix_tokens:,} of them shared)" if prefix_tokens else "")
+
+
 def user_counts(max_users: int, requested_users: int) -> list[int]:
     """Return the user counts for which a table has a row, in ascending order.
 

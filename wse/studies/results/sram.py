@@ -24,7 +24,7 @@ class CacheCapacity:
 
     A stage is a rectangle of PEs that stores some layers. The tokens of a cache are distributed
     across its PE rows. Memory is allocated in blocks of one token per row, so a cache of n tokens
-    needs ceil(n / block_tokens) blocks.
+    needs ceil(n / block_tokens) blocks. Users share the whole blocks of a common prefix.
 
     Attributes:
         room_bytes: Bytes on a PE that are available for caches and states.
@@ -34,6 +34,7 @@ class CacheCapacity:
         users_of_pass: Number of users whose tokens are decoded in one pass.
         blocks: Number of blocks of a cache for the context of the Program.
         block_tokens: Number of tokens per block, which equals the stage's row count.
+        prefix_tokens: Number of tokens at the start of every prompt that all users share.
         max_users: Maximum number of users whose states fit on stages that have states but no
             caches; None if there is no such stage.
     """
@@ -44,6 +45,7 @@ class CacheCapacity:
     users_of_pass: int = 1
     blocks: int = 1
     block_tokens: int
+    prefix_tokens: int = 0
     max_users: int | None = None
 
     @property
@@ -58,8 +60,10 @@ class CacheCapacity:
 
     def users(self, context: int) -> int:
         """Return how many users fit if each of them has a KV cache of ``context`` tokens."""
-        needed_bytes = ceil_div(context, self.block_tokens) * self.kv_bytes + self.blocks * self.state_bytes
-        users = self.room_bytes * self.blocks * self.users_of_pass // needed_bytes
+        shared_blocks = min(self.prefix_tokens, context - 1) // self.block_tokens
+        own_blocks = ceil_div(context, self.block_tokens) - shared_blocks
+        free_bytes = self.room_bytes * self.blocks * self.users_of_pass - shared_blocks * self.kv_bytes
+        users = free_bytes // (own_blocks * self.kv_bytes + self.blocks * self.state_bytes)
         return users if self.max_users is None else min(users, self.max_users)
 
 
@@ -84,6 +88,7 @@ def cache_capacity(program: Program, context: int) -> CacheCapacity:
             users_of_pass=program.batch,
             blocks=slots,
             block_tokens=stage.rect.rows,
+            prefix_tokens=program.prefix_tokens,
             max_users=min(limits, default=None),
         )
         for stage, slots, (kv, state, room) in zip(

@@ -253,7 +253,7 @@ def _gpus(request: EstimateRequest) -> Machine:
             BadInput: The KV caches of the number of users in the goal do not fit.
         """
         if goal.users is not None:
-            check_users(server, goal.users, estimate.deployment.shape.tokens, "users", 1)
+            check_users(server, goal.users, estimate.deployment.shape, "users", 1)
         return layout
 
     facts = _facts(server.spec, server.weights.name, server.gpu.name, server.parallelism.gpus)

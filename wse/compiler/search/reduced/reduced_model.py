@@ -174,6 +174,8 @@ class ReducedModel:
     def users_that_fit(self, tokens: int) -> int:
         """Return how many users' KV caches and states fit in the fullest stage of the whole model.
 
+        Each PE stores a shared prefix once, up to its last token that fills a slot of all PE rows.
+
         The reduced model must have been allocated (`allocate`). If the model fits, the result is at
         least the number of users of the request. Otherwise it is 0.
 
@@ -192,8 +194,10 @@ class ReducedModel:
                 slots, used_slots = (
                     CacheBalance.slots_after(n, stage.rect.rows) for n in (state.options.context, tokens)
                 )
-                needed_bytes = used_slots * cache + slots * user_state
-                users.append(state.options.batch * slots * (cache + user_state + room) // needed_bytes)
+                shared_slots = min(state.options.prefix_tokens, tokens - 1) // stage.rect.rows
+                needed_bytes = (used_slots - shared_slots) * cache + slots * user_state
+                free_bytes = state.options.batch * slots * (cache + user_state + room) - shared_slots * cache
+                users.append(free_bytes // needed_bytes)
         return min(users)
 
     def min_bytes(self) -> int:

@@ -7,11 +7,13 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.reports.terminal import plural
 from wse.serving.gpus.server import GpuServer
+from wse.serving.operating_point import RequestShape
 from wse.studies.estimate.checks import check_drafts, check_objective, check_replicas, check_think_time
 from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.drafts.draft import SAME
 from wse.studies.options.option import check_counts, get_option
+from wse.studies.results.operating_points import cached_tokens_text
 
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"
 PARALLELISMS: Final = (TENSOR, EXPERTS, DATA)
@@ -52,7 +54,7 @@ def check_heads(server: GpuServer) -> None:
     )
 
 
-def check_users(server: GpuServer, users: int, tokens: int, option: str, replicas: int) -> None:
+def check_users(server: GpuServer, users: int, shape: RequestShape, option: str, replicas: int) -> None:
     """Check that the KV caches of all users fit, and that the serving stack allows so many users.
 
     A serving stack is software such as vLLM.
@@ -60,7 +62,7 @@ def check_users(server: GpuServer, users: int, tokens: int, option: str, replica
     Args:
         server: The model on its GPUs.
         users: Requested number of users.
-        tokens: Prompt tokens and new tokens of each user.
+        shape: Lengths of the requests of all users.
         option: Option with which the users were requested.
         replicas: Number of identical machines that share the users.
 
@@ -68,7 +70,7 @@ def check_users(server: GpuServer, users: int, tokens: int, option: str, replica
         BadInput: There are too many users. The message states the maximum, and the options that
             raise it.
     """
-    max_users = replicas * server.users_that_fit(tokens)
+    max_users = replicas * server.users_that_fit(shape.tokens, shape.prefix_tokens)
     if users <= max_users:
         return
     model, machine = f"{server.spec.name} as {server.weights.name}", f"{server.parallelism.gpus} {server.gpu.name}"
@@ -80,7 +82,8 @@ def check_users(server: GpuServer, users: int, tokens: int, option: str, replica
         limit = f"{server.stack.name} serves at most {plural(max_users, 'user')} at a time on {machine}"
         options_to_raise = ["--replicas"] * shares
     else:
-        limit = f"with {model}, {machine} has room for KV caches of {plural(max_users, 'user')} of {tokens:,} tokens"
+        caches = f"KV caches of {plural(max_users, 'user')} of {cached_tokens_text(shape.tokens, shape.prefix_tokens)}"
+        limit = f"with {model}, {machine} has room for {caches}"
         options_to_raise = ["--gpus", *["--replicas"] * (shares and max_users > 0)]
     raise BadInput(
         f"{option} {users}: {limit}; {remedy}"

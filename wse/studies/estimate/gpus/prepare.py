@@ -101,11 +101,9 @@ def prepare_gpu_estimate(request: EstimateRequest) -> PreparedGpuEstimate:
         DoesNotFit: The weights do not fit.
     """
     prepared_estimate = prepare_gpus(request)
-    tokens = prepared_estimate.prompt_tokens + prepared_estimate.new_tokens
-    option = f"--{prepared_estimate.users_option}"
-    pauses = bool(prepared_estimate.deployment.shape.think_s)
-    requests = prepared_estimate.replicas if pauses else prepared_estimate.users  # users who pause may wait for room
-    check_users(prepared_estimate.server, requests, tokens, option, prepared_estimate.replicas)
+    shape, option = prepared_estimate.deployment.shape, f"--{prepared_estimate.users_option}"
+    requests = prepared_estimate.replicas if shape.think_s else prepared_estimate.users  # pausing users may wait
+    check_users(prepared_estimate.server, requests, shape, option, prepared_estimate.replicas)
     return prepared_estimate
 
 

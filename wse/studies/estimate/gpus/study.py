@@ -137,8 +137,8 @@ def _draft_gains(prepared_estimate: PreparedGpuEstimate, serving: ServingResult)
         return None
     drafter, gains = GpuDrafter(prepared=prepared_estimate), list[GpuDraftGain]()
     replicas = prepared_estimate.replicas
-    tokens = prepared_estimate.prompt_tokens + prepared_estimate.new_tokens
-    room = replicas * prepared_estimate.server.users_that_fit(tokens)
+    shape = prepared_estimate.deployment.shape
+    room = replicas * prepared_estimate.server.users_that_fit(shape.tokens, shape.prefix_tokens)
     for count in sorted({min(point.users, room) for point in serving.points}):
         users = UsersOfDrafts(drafter=drafter, users=count, replicas=replicas)
         draft_tokens, gain = users.best_row(prepared_estimate.acceptance.curve)

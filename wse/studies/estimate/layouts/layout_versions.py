@@ -146,7 +146,8 @@ class LayoutVersions:
             caches for which the request reserves memory (``Options.cache_tokens``).
         """
         if version.key not in self._layouts:
-            has_room = self.room(version) * version.tokens >= version.prepared.options.cache_tokens
+            room_tokens = version.options.cache_tokens_of(self.room(version), version.tokens)
+            has_room = room_tokens >= version.prepared.options.cache_tokens
             compile_version = cache(partial(recompiled, version))
             self._layouts[version.key] = (
                 compiled_layout(*version, compile_version, layout.search_result, layout.finalist) if has_room else None

@@ -236,7 +236,8 @@ class LayoutRanking:
         p = self._prepared
         self._found_layouts(0, self._users_in_flight(goal))
         planned_users = min_planned_users(p)
-        needs_more = planned_users * p.tokens_per_user > p.options.planned_cache_tokens
+        planned_tokens = p.options.cache_tokens_of(planned_users, p.tokens_per_user)
+        needs_more = planned_tokens > p.options.planned_cache_tokens
         if needs_more and planned_users <= self._users_in_flight(goal):
             self._found_layouts(planned_users, math.inf)
 

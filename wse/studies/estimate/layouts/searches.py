@@ -156,8 +156,8 @@ def with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstima
 
     If the request already requires more room, this requirement is kept.
     """
-    tokens = users * prepared_estimate.tokens_per_user
     options = prepared_estimate.options
+    tokens = options.cache_tokens_of(users, prepared_estimate.tokens_per_user)
     return replace(prepared_estimate, options=replace(options, cache_tokens=max(tokens, options.cache_tokens)))
 
 

@@ -11,6 +11,7 @@ from wse.reports.terminal import plural
 from wse.studies.compile.capacity import wafers_by_bytes
 from wse.studies.estimate.layouts.searches import max_users_with_room, may_add_wafers, most_wafers
 from wse.studies.estimate.prepare import PreparedEstimate
+from wse.studies.results.operating_points import cached_tokens_text
 
 
 def too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
@@ -25,7 +26,8 @@ def too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
     room = max_users_with_room(p, room, math.ceil(users / replicas))
     wafers = plural(p.options.wafers, "wafer")
     wafers += "" if replicas == 1 else f" of each of {replicas:,} replicas"
-    caches = f"the KV caches of {plural(room, 'sequence')} of {p.tokens_per_user:,} tokens"
+    tokens = cached_tokens_text(p.tokens_per_user, p.options.prefix_tokens)
+    caches = f"the KV caches of {plural(room, 'sequence')} of {tokens}"
     min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, math.ceil(users / replicas)))
     more_room = "more --replicas"
     if min_wafers <= p.spec.layer_count:  # each wafer has a layer at least
@@ -65,5 +67,5 @@ def _larger_mesh(prepared_estimate: PreparedEstimate) -> str | None:
     p = prepared_estimate
     if p.meshes or p.options.listed or p.request.machine.mesh is None or _has_draft(p):
         return None
-    options = replace(p.options, cache_tokens=p.cached_users * p.options.context)
+    options = replace(p.options, cache_tokens=p.options.cache_tokens_of(p.cached_users, p.options.context))
     return larger_mesh(p.spec, p.whole, p.wafer, p.software, options)
