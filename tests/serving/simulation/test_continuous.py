@@ -120,13 +120,17 @@ def test_prompts_on_a_separate_machine_do_not_lengthen_gaps() -> None:
 
 
 def test_caches_are_sent_one_after_another_on_the_link() -> None:
-    """Two prompts are read in less time than the transfer of one cache, so the second one waits for the link."""
+    """Two prompts are read in less time than the transfer of one cache, so the second one waits for the link.
+
+    Each cache takes 0.1 s per token, and 0.25 s for its states of linear attention.
+    """
     work = plain_workload(np.array([0.0, 0.0]), np.array([10, 20]), np.array([2, 2]))
-    machine = PrefillMachine(costs=PlainCosts(prompt_s=0.001), transfer_s=0.5, transfer_s_per_token=0.1)
+    costs = PlainCosts(prompt_s=0.001)
+    machine = PrefillMachine(costs=costs, transfer_s=0.5, transfer_s_per_token=0.1, transfer_s_per_state=0.25)
     plain = PlainCosts(pass_s=0.01)
     outcome = simulate_continuous(work, plain, ContinuousPolicy(max_users=8, prompt_tokens=8), prefill=machine)
     assert outcome.first_s.tolist() == pytest.approx([0.01, 0.03])
-    sent = [0.01 + 1.0, 0.01 + 1.0 + 2.0]
+    sent = [0.01 + 1.25, 0.01 + 1.25 + 2.25]
     assert outcome.end_s.tolist() == pytest.approx([at + 0.5 + 0.01 for at in sent])
 
 

@@ -130,5 +130,3 @@ def test_states_of_linear_attention_are_kept_and_parked_with_prefixes() -> None:
     assert host.simulated_tier.s_per_state == state_bytes / host.bytes_per_s
     assert host.simulated_tier.state_tokens * host.bytes_per_token == pytest.approx(state_bytes, rel=1e-3)
     assert result.served.prefix_cache.hits == 450  # all but the first of each prefix
-    with pytest.raises(BadInput, match="wse does not send states between machines"):
-        wse.serve_sim(**LINEAR | {"prefixes": None, "prefix_tokens": 0}, prefill="own")

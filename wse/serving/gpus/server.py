@@ -287,7 +287,12 @@ class GpuServer:
         cached_tokens = [math.ceil(span / BLOCK_TOKENS) * BLOCK_TOKENS for span in spans]
         entries = zip(kinds, cached_tokens, strict=True)
         cache_bytes = sum(kind.count * tokens * self._entry_bytes(kind) for kind, tokens in entries)
-        return cache_bytes + state_bytes(self.spec, PLAIN_BITS // 8)
+        return cache_bytes + self.bytes_per_state
+
+    @property
+    def bytes_per_state(self) -> int:
+        """Bytes of one user's states in all layers with linear attention; 0 without such layers."""
+        return state_bytes(self.spec, PLAIN_BITS // 8)
 
     @cached_property
     def _kv_bytes_per_token_with_draft(self) -> float:

@@ -12,7 +12,6 @@ from wse.serving.goal import THROUGHPUT
 from wse.serving.prices import prices_of_gpu, prices_without_gpus
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
-from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import check_context
 from wse.studies.options.option import replace_options
@@ -97,7 +96,6 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
     prefix = min(request.base.workload.prefix_tokens or 0, prompt - 1) if request.keeps_prefixes else 0
     placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, prefix_tokens=prefix, context=context)
     decode = prepare_machine(placement)
-    _check_states(request, decode)
     return PreparedServe(
         request=request,
         decode=decode,
@@ -107,23 +105,6 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
         typical=typical,
         trace=trace,
     )
-
-
-def _check_states(request: ServeRequest, decode: Placement) -> None:
-    """Refuse a separate prefill machine if the model has linear attention.
-
-    A layer with linear attention has a state instead of a KV cache. The simulation cannot send this
-    state to another machine.
-
-    Raises:
-        BadInput: ``--prefill own`` is specified for such a model.
-    """
-    spec = decode.spec if isinstance(decode, PreparedEstimate) else decode.server.spec
-    if request.prefilling.prefill == OWN and spec.linear is not None:
-        raise BadInput(
-            f"--prefill {OWN}: not supported for {spec.name}, which has states of linear attention: wse does not send "
-            "states between machines; leave it out"
-        )
 
 
 def _trace_path(request: ServeRequest) -> Path:

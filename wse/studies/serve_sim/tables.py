@@ -176,7 +176,9 @@ def machine_table(result: ServeResult) -> Table:
     kv = result.kv_transfer
     if kv is not None:
         link = f"a link of {in_bytes(kv.bytes_per_s)}/s and {seconds(kv.latency_s)}"
-        text = f"{in_bytes(kv.bytes_per_token)} per token move over {link}: {seconds(kv.prompt_s)} for a mean prompt"
+        states = f" and {in_bytes(kv.bytes_per_state)} of states per prompt" if kv.bytes_per_state else ""
+        sizes = f"{in_bytes(kv.bytes_per_token)} per token{states}"
+        text = f"{sizes} move over {link}: {seconds(kv.prompt_s)} for a mean prompt"
         rows.append(("caches", text))
     rows += [(f"KV tier {tier.name}", _tier_text(tier)) for tier in result.kv_tiers or ()]
     if result.drafts is not None:

@@ -21,11 +21,14 @@ class PrefillMachine:
         costs: Times of its passes.
         transfer_s_per_token: Seconds that the cache of one token occupies the link to the decode
             machine. Caches are sent one after another.
+        transfer_s_per_state: Seconds that the states of linear attention of one prompt occupy the
+            link, whatever its length. They are sent with its cache.
         transfer_s: Latency of the transfer in seconds.
     """
 
     costs: PassCosts
     transfer_s_per_token: float = 0.0
+    transfer_s_per_state: float = 0.0
     transfer_s: float = 0.0
 
 
@@ -75,5 +78,6 @@ class SeparatePrefill:
         record.start_s[request], self.free_s = start_s, start_s + busy_s
         prompt_end_s = start_s + busy_s + costs.drain_s(part)
         record.first_s[request] = prompt_end_s + costs.host_s
-        self._link_free_s = max(self._link_free_s, prompt_end_s) + self.machine.transfer_s_per_token * prompt_tokens
+        sending_s = self.machine.transfer_s_per_token * prompt_tokens + self.machine.transfer_s_per_state
+        self._link_free_s = max(self._link_free_s, prompt_end_s) + sending_s
         return self._link_free_s + self.machine.transfer_s

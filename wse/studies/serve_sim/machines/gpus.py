@@ -80,6 +80,7 @@ def gpu_machine(
         inputs={name: inputs[name] for name in INPUTS if name in inputs},
         kv_bytes_per_token=server.kv_bytes_per_token,
         kv_copy_bytes_per_token=server.kv_copy_bytes_per_token,
+        bytes_per_state=server.bytes_per_state,
         link_bytes_per_s=server.gpu.link_bytes_per_s * gpus,
         kv_tiers=gpu_tiers(parking, server),
         power_w=None if economics is None else economics.power_w.times(gpus),

@@ -15,12 +15,10 @@ from wse.files import read_toml
 from wse.hardware.number import Grade, SourcedNumber
 from wse.hardware.number_file import read_number
 from wse.hardware.spec import WaferSpec
-from wse.models.tensors.model_tensors import state_bytes
 from wse.number_formats import WORD_BYTES
 from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.serving.gpus.server import GpuServer
-from wse.serving.gpus.weights import PLAIN_BITS
 from wse.serving.simulation.kv_tiers import KvTier
 from wse.studies.estimate.drafts.result import DraftRegionResult
 from wse.studies.options.placement import MachineOptions
@@ -201,12 +199,12 @@ def gpu_tiers(options: TierOptions, server: GpuServer) -> tuple[KvTierResult, ..
     """
     if not options.tier_names:
         return ()
-    gpus, spec = server.parallelism.gpus, server.spec
+    gpus = server.parallelism.gpus
     tier = KvTierResult(
         name=HOST,
         **_host_memory(options, "gpu_host_memory_bytes", gpus, server.kv_copy_bytes_per_token),
         latency_s=_number("gpu_host_latency_s").value,
-        bytes_per_state=None if spec.linear is None else state_bytes(spec, PLAIN_BITS // 8),
+        bytes_per_state=server.bytes_per_state or None,
         **_link(_number("gpu_host_bytes_per_s", server.gpu.generation), gpus, server.kv_bytes_per_token),
     )
     return (tier,)

@@ -74,6 +74,8 @@ class ServingMachine:
         inputs: Options that determine the machine, keyed by option name.
         kv_bytes_per_token: Bytes per token in the KV cache, including all copies.
         kv_copy_bytes_per_token: Bytes per token in one copy of the KV cache.
+        bytes_per_state: Bytes of the states of linear attention of one request; 0 without linear
+            attention. There is one copy of them.
         link_bytes_per_s: Bandwidth of the link to another machine.
         link_latency_s: Latency of that link.
         edge_bytes_per_s: Bandwidth of the edge between two parts of a wafer. 0 for GPUs.
@@ -94,6 +96,7 @@ class ServingMachine:
     inputs: Mapping[str, Any]
     kv_bytes_per_token: float
     kv_copy_bytes_per_token: float
+    bytes_per_state: int
     link_bytes_per_s: float
     link_latency_s: float = 0.0
     edge_bytes_per_s: float = 0.0

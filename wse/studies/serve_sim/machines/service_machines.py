@@ -35,13 +35,17 @@ Simulate = Callable[[Workload], SimulationOutcome]
 class KvTransferResult(Result):
     """Link that sends KV caches from the prefill machine to the decode machine.
 
-    The caches of several prompts are sent sequentially.
+    The caches of several prompts are sent sequentially. The states of linear attention of a prompt
+    are sent with its cache.
     """
 
     bytes_per_token: Annotated[float, Doc("KV-cache bytes per token", "B")]
+    bytes_per_state: Annotated[
+        int | None, Doc("bytes of the states of a prompt, whatever its length; with linear attention", "B")
+    ] = None
     bytes_per_s: Annotated[float, Doc("bandwidth of the link", "B/s")]
     latency_s: Annotated[float, Doc("latency of the link", "s")]
-    prompt_s: Annotated[float, Doc("time to move the KV cache of a mean prompt", "s")]
+    prompt_s: Annotated[float, Doc("time to move the KV cache and states of a mean prompt", "s")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +104,7 @@ class ServiceMachines:
             prefill = PrefillMachine(
                 costs=self.prefill.costs,
                 transfer_s_per_token=transfer.bytes_per_token / transfer.bytes_per_s,
+                transfer_s_per_state=(transfer.bytes_per_state or 0) / transfer.bytes_per_s,
                 transfer_s=transfer.latency_s,
             )
         return {"costs": costs, "policy": policy, "prefill": prefill, "drafts": self.drafts}
@@ -116,7 +121,8 @@ class ServiceMachines:
            the link of the wafers.
 
         ``--kv-bandwidth`` and ``--kv-latency`` override the bandwidth and latency of the link. With
-        ``--kv-bandwidth``, one copy of the cache is sent.
+        ``--kv-bandwidth``, one copy of the cache is sent. Of the states of linear attention, there is
+        only one copy in all cases.
 
         Returns:
             The link; None if the decode machine reads the prompts.
@@ -135,5 +141,11 @@ class ServiceMachines:
             size, rate = prefill.kv_copy_bytes_per_token, options.kv_bandwidth * GIGA
         if options.kv_latency is not None:
             latency_s = options.kv_latency * MICRO
-        prompt_s = latency_s + float(self.prepared.workload.prompt_tokens.mean()) * size / rate
-        return KvTransferResult(bytes_per_token=size, bytes_per_s=rate, latency_s=latency_s, prompt_s=prompt_s)
+        prompt_bytes = float(self.prepared.workload.prompt_tokens.mean()) * size + prefill.bytes_per_state
+        return KvTransferResult(
+            bytes_per_token=size,
+            bytes_per_state=prefill.bytes_per_state or None,
+            bytes_per_s=rate,
+            latency_s=latency_s,
+            prompt_s=latency_s + prompt_bytes / rate,
+        )

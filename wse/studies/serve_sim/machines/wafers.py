@@ -48,7 +48,7 @@ def wafer_machine(
     wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
     element_bytes = ELEMENT_BYTES[prepared_estimate.options.activation_type]
     kv_bytes = kv_bytes_per_token(spec, element_bytes)
-    bytes_per_state = None if spec.linear is None else state_bytes(spec, element_bytes)
+    bytes_per_state = state_bytes(spec, element_bytes)
     deployment = timed_deployment(prepared_estimate, layout.compilation.program)
     edge_pes = min(wafer.mesh_rows, wafer.mesh_cols)
     return ServingMachine(
@@ -73,11 +73,12 @@ def wafer_machine(
         inputs={name: value for name, value in inputs(prepared_estimate).items() if name not in NO_INPUTS},
         kv_bytes_per_token=kv_bytes,
         kv_copy_bytes_per_token=kv_bytes,
+        bytes_per_state=bytes_per_state,
         link_bytes_per_s=wafer.wafer_link_bytes_per_s,
         link_latency_s=wafer.wafer_link_latency_s,
         edge_bytes_per_s=edge_pes * wafer.stream_words_per_cycle * WORD_BYTES * wafer.clock_hz,
         kv_tiers=wafer_tiers(
-            parking, program, wafer, prepared_estimate.request.machine, drafts, kv_bytes, bytes_per_state
+            parking, program, wafer, prepared_estimate.request.machine, drafts, kv_bytes, bytes_per_state or None
         ),
         power_w=economics.power_w.times(wafers),
         usd_per_hour=economics.usd_per_hour.times(wafers),
