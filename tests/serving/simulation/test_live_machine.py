@@ -15,6 +15,7 @@ from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.drafts import Drafts
+from wse.serving.simulation.kv_tiers import KvTier
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 
 COSTS = PlainCosts(
@@ -111,6 +112,31 @@ def test_a_cancelled_request_whose_cache_is_being_sent_frees_its_slot() -> None:
     assert 0.0 < live.machine.ready.next_s < np.inf
     live.cancel(request, 1e-9)
     assert (live.running_requests, live.kv_fraction, live.machine.ready.next_s) == (0, 0.0, np.inf)
+    live.machine.record.check_little()
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_cancelled_request_whose_prefix_is_being_loaded_frees_its_slot(*, is_cancelled: bool) -> None:
+    """A cache of 170 tokens has room for one prompt of 60 and its answer, so the second parks the first one's prefix.
+
+    The load of 48 tokens takes 0.02 s + 48 x 0.1 ms, in which reading them would take 0.1 s.
+    """
+    tier = KvTier(name="host", capacity_tokens=1_000, s_per_token=1e-4, latency_s=0.02)
+    costs = replace(COSTS, kv_capacity_tokens=170)
+    live = LiveMachine(requests([0.0], [60], [100]), costs, replace(PIECES, prefix_cache=True, kv_tiers=(tier,)))
+    for at, text in ((0.0, "abc"), (10.0, "def")):
+        live.add(at, 60, 100, text)
+    request = live.add(20.0, 60, 100, "abc")
+    live.run_until(20.01)
+    assert live.machine.loads.next_s == pytest.approx(20.0 + 0.02 + 48 * 1e-4)
+    assert live.next_change_s() == live.machine.loads.next_s
+    if is_cancelled:
+        live.cancel(request, 20.01)
+        assert (live.running_requests, live.kv_fraction, live.machine.loads.next_s) == (0, 0.0, np.inf)
+    live.run_until(100.0)
+    assert (request in {due.request for due in live.pop_tokens(100.0)}) != is_cancelled
+    assert (live.cached_tokens(request), live.loaded_tokens(request)) == (0, 0 if is_cancelled else 48)
+    assert (live.running_requests, live.next_change_s()) == (0, np.inf)
     live.machine.record.check_little()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.support.plain_costs import PlainCosts
 from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.kv_tiers import KvTier
 from wse.serving.simulation.live_replicas import LiveReplicas
 
 pytest.importorskip("prometheus_client", reason="needs pip install 'wse[serve]'")
@@ -27,13 +29,19 @@ Result = TypeVar("Result")
 
 
 def make_service(
-    *, max_users: int = 4, speed: float = 20.0, texts: list[list[str]] | None = None, prefix_cache: bool = False
+    *,
+    max_users: int = 4,
+    speed: float = 20.0,
+    texts: list[list[str]] | None = None,
+    prefix_cache: bool = False,
+    costs: PlainCosts = COSTS,
+    kv_tiers: tuple[KvTier, ...] = (),
 ) -> Service:
     """Return a service with a context of 200 tokens; `texts` are the answers as lists of tokens."""
     template = plain_workload(np.zeros(1), np.array([20]), np.array([30]))
-    policy = ContinuousPolicy(max_users=max_users, prompt_tokens=64, prefix_cache=prefix_cache)
+    policy = ContinuousPolicy(max_users=max_users, prompt_tokens=64, prefix_cache=prefix_cache, kv_tiers=kv_tiers)
     return Service(
-        LiveReplicas([LiveMachine(template, COSTS, policy)]), model="tiny", context=200, speed=speed, texts=texts
+        LiveReplicas([LiveMachine(template, costs, policy)]), model="tiny", context=200, speed=speed, texts=texts
     )
 
 
@@ -154,6 +162,27 @@ def test_usage_and_metrics_state_the_tokens_of_the_prefix_cache() -> None:
     assert 'vllm:prefix_cache_queries_total{model_name="tiny"} 284.0' in metrics
     assert 'vllm:prefix_cache_hits_total{model_name="tiny"} 160.0' in metrics
     assert 'vllm:kv_cache_usage_perc{model_name="tiny"} 0.0' in metrics  # prefixes that no request uses do not count
+
+
+def test_usage_and_metrics_state_the_tokens_loaded_from_tiers() -> None:
+    """A cache of 100 tokens stores 64 tokens of the first prompt. The second one needs 72, so it parks 48 of them."""
+
+    async def use(client: Any) -> tuple[list[int], str]:
+        cached_tokens = []
+        for start in (0, 100, 0, 0):
+            body = {"model": "tiny", "prompt": list(range(start, start + 70)), "max_tokens": 2}
+            usage = (await client.post("/v1/completions", json=body)).json()["usage"]
+            cached_tokens.append(usage["prompt_tokens_details"]["cached_tokens"])
+        return cached_tokens, (await client.get("/metrics")).text
+
+    tier = KvTier(name="host", capacity_tokens=1_000, s_per_token=1e-5, latency_s=1e-3)
+    service = make_service(prefix_cache=True, costs=replace(COSTS, kv_capacity_tokens=100), kv_tiers=(tier,))
+    cached_tokens, metrics = with_client(use, service)
+    assert cached_tokens == [0, 0, 64, 64]  # the third prompt loads 48, the last one finds all in the cache
+    counts = {"prefix_cache_queries": 4 * 70, "prefix_cache_hits": 16 + 64}
+    counts |= {"external_prefix_cache_queries": 4 * 70 - 16 - 64, "external_prefix_cache_hits": 48}
+    for name, count in counts.items():
+        assert f'vllm:{name}_total{{model_name="tiny"}} {count}.0' in metrics
 
 
 def test_request_that_fills_the_context_is_answered() -> None:

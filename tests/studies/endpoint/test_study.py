@@ -11,6 +11,7 @@ import pytest
 
 import wse
 from wse.errors import BadInput, DoesNotFit
+from wse.serving.simulation.outcome import SimulationOutcome
 from wse.studies.endpoint.request import EndpointRequest
 from wse.studies.endpoint.server import Endpoint, prepare_endpoint
 from wse.studies.options.option import make_request, options_of
@@ -44,14 +45,22 @@ def test_serving_options_exclude_those_that_clients_choose() -> None:
     offered = {name for name, field in options_of(EndpointRequest).items() if field.option.panel == "Serving"}
     prefill = {"prefill", "prefill_wafer", "prefill_gpu", "prefill_stack", "prefill_wafers", "prefill_gpus"}
     prefill |= {"prefill_mesh", "kv_bandwidth", "kv_latency"}
-    machine = {"batch", "objective", "routing", "max_users", "chunk", "replicas", "dispatch", "prefix_cache"}
-    assert offered == prefill | machine | {"host", "port", "speed", "text"}
+    machine = {"batch", "objective", "routing", "max_users", "chunk", "replicas", "dispatch"}
+    prefixes = {"prefix_cache", "kv_tiers", "kv_wafers", "kv_host_memory"}
+    assert offered == prefill | machine | prefixes | {"host", "port", "speed", "text"}
 
 
 def test_wrong_options_are_refused() -> None:
     assert refusal(port=70_000).startswith("--port 70000")
     assert refusal(speed=0.0).startswith("--speed 0")
     assert refusal(port=0, replicas=0).startswith("--replicas 0")
+
+
+def test_tiers_are_refused_where_serve_sim_refuses_them() -> None:
+    with pytest.raises(BadInput, match="--kv-tiers sram,host: only wafers have the tier sram"):
+        prepare_endpoint(make_request(EndpointRequest, **GPU, kv_tiers="sram,host"))
+    with pytest.raises(BadInput, match="--kv-tiers: needs --prefill same"):
+        prepare_endpoint(make_request(EndpointRequest, **WAFER, kv_tiers="host", prefill="own"))
 
 
 def test_used_port_and_missing_text_file_are_refused() -> None:
@@ -78,11 +87,35 @@ def test_machine_without_room_for_the_longest_request_is_refused() -> None:
 def test_times_equal_those_of_serve_sim(options: dict[str, Any], dispatch: str) -> None:
     """Requests of two texts, whose first 48 tokens are shared, go to two replicas that keep prefixes."""
     shared = options | {"replicas": 2, "dispatch": dispatch, "prefix_cache": True, "prefix_tokens": 48}
-    traffic = {"load": 0.7, "requests": 200, "prefixes": 2, "seed": 3}
-    service = serve(make_request(ServeRequest, **shared, **traffic))
-    outcome = service.outcome
+    outcome, cached_tokens, _ = served_twice(shared, {"load": 0.7, "requests": 200, "prefixes": 2, "seed": 3})
+    assert cached_tokens == outcome.prefixes.cached_tokens > 100 * 48
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_times_with_a_host_tier_equal_those_of_serve_sim(replicas: int) -> None:
+    """The KV cache of a replica has room for about two thirds of its 300 texts, and host memory stores the rest."""
+    tiers = {"mesh": "40x40", "region": "24x24", "kv_tiers": "host", "prefix_tokens": 48, "replicas": replicas}
+    traffic = {"rate": 300.0 * replicas, "requests": 1_000 * replicas, "prefixes": 300 * replicas, "seed": 3}
+    outcome, cached_tokens, loaded_tokens = served_twice(WAFER | tiers, traffic)
+    assert cached_tokens == outcome.prefixes.cached_tokens > 100 * 48
+    assert loaded_tokens == outcome.prefixes.loaded_tokens[0] > 50 * 48
+
+
+def served_twice(options: dict[str, Any], traffic: dict[str, Any]) -> tuple[SimulationOutcome, int, int]:
+    """Simulate requests that share their first 48 tokens, and serve the same arrivals with an endpoint.
+
+    Times of first and last tokens must be equal.
+
+    Args:
+        options: Options of the machines.
+        traffic: Options of the requests.
+
+    Returns:
+        The simulation, and how many prompt tokens of the endpoint were in KV caches or loaded from tiers.
+    """
+    outcome = serve(make_request(ServeRequest, **options, **traffic)).outcome
     assert outcome is not None
-    live = prepare_endpoint(make_request(EndpointRequest, **shared)).live
+    live = prepare_endpoint(make_request(EndpointRequest, **options)).live
     work, first_s, last_s = outcome.workload, dict[int, float](), dict[int, float]()
     for arrival_s, text in zip(work.arrival_s.tolist(), work.prefix.tolist(), strict=True):
         first_s[live.add(arrival_s, 64, 64, [(text, block) for block in range(3)])] = 0.0
@@ -92,5 +125,4 @@ def test_times_equal_those_of_serve_sim(options: dict[str, Any], dispatch: str) 
         first_s[due.request] = first_s[due.request] or due.at_s
     assert list(first_s.values()) == pytest.approx(outcome.first_s.tolist())
     assert [last_s[request] for request in first_s] == pytest.approx(outcome.end_s.tolist())
-    cached_tokens = sum(live.cached_tokens(request) for request in first_s)
-    assert cached_tokens == outcome.prefixes.cached_tokens > 100 * 48
+    return outcome, *(sum(map(tokens, first_s)) for tokens in (live.cached_tokens, live.loaded_tokens))

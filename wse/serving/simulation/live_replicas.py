@@ -34,6 +34,11 @@ class LiveReplicas:
         return self.machines[0].prefix_block_tokens
 
     @property
+    def has_kv_tiers(self) -> bool:
+        """True if prefixes for which the KV caches have no room are stored in tiers."""
+        return self.machines[0].has_kv_tiers
+
+    @property
     def running_requests(self) -> int:
         """Number of requests that have been admitted and have not left."""
         return sum(machine.running_requests for machine in self.machines)
@@ -62,6 +67,11 @@ class LiveReplicas:
         """Return how many tokens of a prompt were in the KV cache when the request was admitted."""
         machine, own_request = self._place(request)
         return machine.cached_tokens(own_request)
+
+    def loaded_tokens(self, request: int) -> int:
+        """Return how many further tokens of a prompt were loaded from tiers instead of being read."""
+        machine, own_request = self._place(request)
+        return machine.loaded_tokens(own_request)
 
     def add(self, arrival_s: float, prompt_tokens: int, new_tokens: int, prefix_hashes: Sequence[Hashable] = ()) -> int:
         """Choose a machine for a request, add it there, and return its index among all requests.

@@ -110,6 +110,8 @@ class Recorder:
         arrived, left: Numbers of requests that have arrived and that have left.
         start_s, first_s, end_s, left_s: Times of each request, as in `SimulationOutcome`.
         cached_tokens: Number of tokens of each prompt that were in the KV cache at its admission.
+        loaded_tokens: Number of further tokens of each prompt that were not read because its prefix
+            was loaded from tiers.
     """
 
     def __init__(
@@ -139,7 +141,7 @@ class Recorder:
         self.arrived = self.left = 0
         self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self.kv_token_s = self._in_system_s = 0.0
         self.start_s, self.first_s, self.end_s, self.left_s = ([0.0] * len(self.arrivals) for _ in range(4))
-        self.cached_tokens = [0] * len(self.arrivals)
+        self.cached_tokens, self.loaded_tokens = ([0] * len(self.arrivals) for _ in range(2))
         self._runs = array("d")
 
     @property
@@ -168,6 +170,7 @@ class Recorder:
         for times in (self.start_s, self.first_s, self.end_s, self.left_s):
             times += [0.0] * len(workload)
         self.cached_tokens += [0] * len(workload)
+        self.loaded_tokens += [0] * len(workload)
 
     def add(self, request: int) -> None:
         """Add a request, which must arrive after all requests added so far."""

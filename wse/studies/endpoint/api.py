@@ -64,6 +64,9 @@ def serve(
     prefill_gpus: int | str | None = None,
     prefill_mesh: str | None = None,
     prefix_cache: bool = False,
+    kv_tiers: str | None = None,
+    kv_wafers: int | str | None = None,
+    kv_host_memory: float | str | None = None,
     replicas: int | str = 1,
     host: str = "127.0.0.1",
     port: int | str = 8000,
@@ -113,6 +116,13 @@ def serve(
             on the same wafers.
         prefix_cache: Keep the KV caches of prefixes, and states of linear attention, for later
             prompts. prefix_tokens and kv_tiers turn it on.
+        kv_tiers (sram,wafer,host): Where to park prefixes that must leave the KV cache: on unused
+            PEs (sram), on wafers that only store KV caches (wafer), in host memory (host), or
+            several of these in a list. A later prompt loads them unless prefilling them again is
+            faster. Implies prefix_cache. GPUs have host only.
+        kv_wafers: With kv_tiers wafer, wafers per replica that only store KV caches. Default: 1.
+        kv_host_memory: With kv_tiers host, memory per replica for KV caches, such as 4TB. Default:
+            3.6 TB per wafer or 256 GB per GPU. A number is in GB; a string has a unit.
         replicas: Number of identical machines that share the requests.
         host: Address to listen on; 0.0.0.0 makes the endpoint available to other computers.
         port: Port to listen on; 0 for a free one.

@@ -229,7 +229,8 @@ def usage_of(prompt_tokens: int, completion_tokens: int, cached_tokens: int | No
     Args:
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer.
-        cached_tokens: Tokens of the prompt that were in the prefix cache; None if there is none.
+        cached_tokens: Tokens of the prompt that were in the prefix cache or loaded from KV tiers;
+            None if prefixes are not kept.
     """
     usage = {
         "prompt_tokens": prompt_tokens,

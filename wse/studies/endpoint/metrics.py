@@ -46,15 +46,20 @@ class Metrics:
         )
         self._model = model
         self._keeps_prefixes = live.prefix_block_tokens is not None
-        self._prompt_tokens, self._new_tokens, self._looked_up_tokens, self._cached_tokens = (
+        self._has_kv_tiers = live.has_kv_tiers
+        counters = (
             Counter(f"vllm:{name}", text, [LABEL], registry=registry).labels(model)
             for name, text in (
                 ("prompt_tokens", "Tokens of prompts."),
                 ("generation_tokens", "Tokens of answers."),
                 ("prefix_cache_queries", "Tokens of prompts that were looked up in the prefix cache."),
                 ("prefix_cache_hits", "Tokens of prompts that were in the prefix cache."),
+                ("external_prefix_cache_queries", "Tokens of prompts that were looked up in KV tiers."),
+                ("external_prefix_cache_hits", "Tokens of prompts that were loaded from KV tiers."),
             )
         )
+        self._prompt_tokens, self._new_tokens, self._cache_queries, self._cache_hits, *tier_counters = counters
+        self._tier_queries, self._tier_hits = tier_counters
         self._queue_s, self._first_s, self._between_s, self._total_s = (
             Histogram(f"vllm:{name}_seconds", text, [LABEL], registry=registry, buckets=BUCKETS_S).labels(model)
             for name, text in (
@@ -79,8 +84,10 @@ class Metrics:
         self._new_tokens.inc(len(times_s))
         if times_s:
             self._first_s.observe(times_s[0] - answer.arrival_s)
-            self._looked_up_tokens.inc(prompt_tokens * self._keeps_prefixes)
-            self._cached_tokens.inc(answer.cached_tokens)
+            self._cache_queries.inc(prompt_tokens * self._keeps_prefixes)
+            self._cache_hits.inc(answer.cached_tokens)
+            self._tier_queries.inc((prompt_tokens - answer.cached_tokens) * self._has_kv_tiers)
+            self._tier_hits.inc(answer.loaded_tokens)
         for before_s, after_s in pairwise(times_s):
             self._between_s.observe(after_s - before_s)
         if answer.is_complete:

@@ -27,6 +27,8 @@ class PacedAnswer:
         arrival_s: Time at which the request arrived.
         start_s: Time at which the request was admitted. It is valid once a token is available.
         cached_tokens: Tokens of the prompt that were in the KV cache; valid like ``start_s``.
+        loaded_tokens: Further tokens of the prompt that were loaded from KV tiers; valid like
+            ``start_s``.
         new_tokens: Number of tokens in the complete answer.
         token_times_s: Times of the tokens that have become available so far.
     """
@@ -34,7 +36,7 @@ class PacedAnswer:
     def __init__(self, request: int, arrival_s: float, new_tokens: int) -> None:
         """Create an answer without tokens."""
         self.request, self.arrival_s, self.new_tokens = request, arrival_s, new_tokens
-        self.start_s, self.cached_tokens = arrival_s, 0
+        self.start_s, self.cached_tokens, self.loaded_tokens = arrival_s, 0, 0
         self.token_times_s: list[float] = []
         self._read_count = 0
         self._changed = asyncio.Event()
@@ -126,6 +128,7 @@ class PacedMachine:
             answer = self._answers[due.request]
             answer.start_s = self.live.start_s(due.request)
             answer.cached_tokens = self.live.cached_tokens(due.request)
+            answer.loaded_tokens = self.live.loaded_tokens(due.request)
             answer.release(due.tokens, due.at_s)
             if answer.is_complete:
                 del self._answers[due.request]

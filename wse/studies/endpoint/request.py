@@ -7,14 +7,14 @@ from typing import Annotated, ClassVar, Final
 
 from wse.option import Option, Panel
 from wse.studies.options.option import OptionsOf
-from wse.studies.serve_sim.options import PromisedTimes, TierOptions, TrafficOptions
+from wse.studies.serve_sim.options import PromisedTimes, TrafficOptions
 from wse.studies.serve_sim.request import ServeRequest
 
 ECHO: Final = "echo"
 STORY: Final = "story"
 LOCAL_HOST: Final = "127.0.0.1"
 _SIMULATED: Final = (
-    *(option.name for group in (TrafficOptions, TierOptions, PromisedTimes) for option in fields(group)),
+    *(option.name for group in (TrafficOptions, PromisedTimes) for option in fields(group)),
     "users",
     "think_time",
     "replicas",

@@ -118,7 +118,8 @@ class Service:
 
     def usage(self, request: AnsweredRequest) -> dict[str, Any]:
         """Return the token counts of a complete answer as the ``usage`` object of the API."""
-        cached_tokens = None if self._live.prefix_block_tokens is None else request.answer.cached_tokens
+        answer, keeps_prefixes = request.answer, self._live.prefix_block_tokens is not None
+        cached_tokens = answer.cached_tokens + answer.loaded_tokens if keeps_prefixes else None
         return usage_of(request.prompt_tokens, len(request.text.pieces), cached_tokens)
 
     def end(self, request: AnsweredRequest) -> None:

@@ -82,6 +82,11 @@ class LiveMachine:
         )
 
     @property
+    def has_kv_tiers(self) -> bool:
+        """True if prefixes for which the KV cache has no room are stored in tiers."""
+        return bool(self.machine.policy.kv_tiers)
+
+    @property
     def running_requests(self) -> int:
         """Number of requests that have been admitted and have not left."""
         return self.machine.policy.max_users - self.machine.admission.free_slots
@@ -108,6 +113,10 @@ class LiveMachine:
     def cached_tokens(self, request: int) -> int:
         """Return how many tokens of a prompt were in the KV cache when the request was admitted."""
         return self.machine.record.cached_tokens[request]
+
+    def loaded_tokens(self, request: int) -> int:
+        """Return how many further tokens of a prompt were loaded from tiers instead of being read."""
+        return self.machine.record.loaded_tokens[request]
 
     def add(self, arrival_s: float, prompt_tokens: int, new_tokens: int, prefix_hashes: Sequence[Hashable] = ()) -> int:
         """Add a request, and return its index.
@@ -140,8 +149,8 @@ class LiveMachine:
     def cancel(self, request: int, now_s: float) -> None:
         """End a request early. A request whose answer is complete is left unchanged.
 
-        A request that waits, or whose prompt is being read, leaves now. A user in flight leaves
-        after the next decode pass, because passes are not interrupted.
+        A request that waits, or whose prompt is being loaded or read, leaves now. A user in flight
+        leaves after the next decode pass, because passes are not interrupted.
 
         Args:
             request: Index of the request.
@@ -153,7 +162,11 @@ class LiveMachine:
         machine = self.machine
         if machine.admission.remove(request):
             machine.record.leave(request, machine.record.now)
-        elif machine.reader.remove(request, machine.admission.tiers[request]) or machine.ready.remove(request):
+        elif (
+            machine.loads.remove(request)
+            or machine.reader.remove(request, machine.admission.tiers[request])
+            or machine.ready.remove(request)
+        ):
             machine.leave(request, machine.record.now)
         elif any(user == request for user, _ in machine.rounds.users.unfinished_passes()):
             machine.rounds.users.end_after_next_pass(request)

@@ -188,6 +188,7 @@ class ContinuousMachine:
             self.ready.add(ready_s, request)
         while self.loads.next_s <= record.now:
             end_s, request, context = self.loads.pop()
+            record.loaded_tokens[request] = context - record.cached_tokens[request]
             self._begin_to_read(request, context, end_s)
 
     def _begin_to_read(self, request: int, context: int, start_s: float) -> None:

@@ -8,7 +8,7 @@ load. Meanwhile, the machine reads other prompts and decodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import groupby
 from math import inf
 from operator import itemgetter
@@ -153,3 +153,11 @@ class PrefixLoads:
             Time of its end, the request, and the tokens of its prompt that are then in the cache.
         """
         return heappop(self._loads)
+
+    def remove(self, request: int) -> bool:
+        """Ignore the load of a request, which still occupies its link. Return whether there was one."""
+        loads = [load for load in self._loads if load[1] != request]
+        is_loading = len(loads) < len(self._loads)
+        self._loads = loads
+        heapify(self._loads)
+        return is_loading
