@@ -212,13 +212,6 @@ def test_drafts_deliver_tokens_in_bursts_once_per_pass() -> None:
     assert served.inputs["draft_tokens"] == 3
 
 
-def test_default_draft_length_is_the_best_for_one_user() -> None:
-    given = {"model": "llama-3-8b", "gpu": "h100", "prompt_len": 512, "new_tokens": 128, "draft": "glm-5.2"}
-    plan = wse.estimate(**given).drafts
-    drafts = wse.serve_sim(**given, requests=50, rate=1.0).drafts
-    assert drafts.draft_tokens == plan.draft_tokens > 1
-
-
 @pytest.mark.parametrize(
     ("options", "room"),
     [
