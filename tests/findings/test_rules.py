@@ -1,11 +1,13 @@
 """Tests of the rules that decide claims, with stand-ins for estimates: verdicts, retries and the search for layers."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.models.helpers import write_config
 from wse.compiler.search.search import Breadth
 from wse.errors import DoesNotFit, UnknownName
 from wse.studies.claims import layers_that_fit
@@ -167,9 +169,9 @@ def test_given_price_of_a_gpu_is_used_in_claims_and_is_exact() -> None:
 
 
 @pytest.mark.slow
-def test_given_price_of_a_wafer_is_used_in_claims_and_is_exact() -> None:
+def test_given_price_of_a_wafer_is_used_in_claims_and_is_exact(tmp_path: Path) -> None:
     lab = Laboratory(price="h200=8,wafer=60")
-    serving = lab.wafers_for_all("story", 64, 32)
+    serving = lab.wafers_for_all(str(write_config(tmp_path)), 16, 8)
     assert serving.usd_per_million_tokens == pytest.approx(60 / 3_600 / serving.tokens_per_s * 1e6)
     assert serving.usd_per_million_tokens_ends == (serving.usd_per_million_tokens,) * 2
     assert "economics.wafer_usd_per_hour" not in lab.uncertain_names

@@ -20,7 +20,7 @@ from wse.serving.gpus.weights import FORMATS, PLAIN_BITS
 from wse.serving.operating_point import RequestShape
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.pass_costs import PromptPart
-from wse.serving.steady_state import SteadyState
+from wse.serving.steady_state import ClosedLoop, SteadyState
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.gpus.drafting import GpuDrafter
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
@@ -67,7 +67,7 @@ class Load:
     def at(self, users: float) -> SteadyState:
         """Return the steady state with `users` requests in flight."""
         shape = RequestShape(prompt_tokens=self.prompt, new_tokens=self.new)
-        return GpuDeployment(server=self.server, shape=shape, economics=None).steady_state(users)
+        return ClosedLoop(GpuDeployment(server=self.server, shape=shape, economics=None), self.new).steady_state(users)
 
     def kinks(self) -> tuple[float, ...]:
         """Return the numbers of users at which a formula of the model changes."""

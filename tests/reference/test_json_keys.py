@@ -29,7 +29,7 @@ PLACED = ["--mesh", "6x6", *QUICK]
 LENGTHS = ["--prompt-len", "16", "--new-tokens", "8"]
 SMALL = ["config.json", *PLACED, *LENGTHS]
 RUN = ["run", "--mesh", "16x16", *QUICK, "--trace", "none", "--new-tokens"]
-SERVE = ["serve-sim", "story", "--mesh", "16x16", *SMALL[3:], "--requests", "99"]
+SERVE = ["serve-sim", "story", "--mesh", "16x16", *SMALL[3:], "--objective", "latency", "--requests", "99"]
 COMMAND_LINES = {
     "run": [*RUN, "4", "--logits", "--profile"],
     "run with drafts": [*RUN, "40", "--verify-tokens", "2"],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from few_samples import few_samples
 
 from wse.compiler.strategies import strategies
 from wse.errors import BadInput, DoesNotFit
@@ -37,7 +38,8 @@ def compared(base: EstimateRequest) -> Report:
 
 def compared_report(request: CompareRequest) -> Report:
     """Return the report of a comparison that is computed in this process."""
-    return compare(request, jobs=1).to_dict()
+    with few_samples():
+        return compare(request, jobs=1).to_dict()
 
 
 def test_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,8 @@ def test_region_on_two_wafers_has_its_map_on_both(tmp_path: Path) -> None:
 
 
 def test_pe_of_a_wafer_with_dead_pes_has_no_links_and_logical_coordinates(tmp_path: Path) -> None:
-    path = traced_run(tmp_path, prompt_ids=(1, 2), mesh="8x8", defects="0.04", defects_seed=3, new_tokens=2).path
+    options = {"mesh": "8x8", "mapping": "region", "defects": "0.04", "defects_seed": 3}
+    path = traced_run(tmp_path, prompt_ids=(1, 2), new_tokens=2, **options).path
     facts = facts_of(path, 0, 0, 0)
     assert "links" not in facts
     assert facts["busy_cycles"] > 0
@@ -123,10 +124,10 @@ def test_invalid_place_is_refused(text: str) -> None:
 def trace_and_words(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     """Return a trace whose link words fill several chunks and have many ties, and the words.
 
-    The words are int64 ``[2 wafers, 4 directions, 300, 270]``.
+    The words are int64 ``[2 wafers, 4 directions, 150, 135]``.
     """
-    header = replace(HEADER, rows=300, cols=270)
-    planes = np.random.default_rng(11).integers(0, 40, (2, 4, 300, 270)) ** 3
+    header = replace(HEADER, rows=150, cols=135)
+    planes = np.random.default_rng(11).integers(0, 40, (2, 4, 150, 135)) ** 3
     path = tmp_path_factory.mktemp("large") / "t.h5"
     with TraceWriter(path, header) as writer:
         for plane in planes:
