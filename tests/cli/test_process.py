@@ -153,4 +153,4 @@ def test_full_disk_on_standard_output_is_reported_in_one_line() -> None:
             [sys.executable, "-m", "wse", "wafers"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 2
-    assert done.stderr == "wse: standard output: no space left to write to; free some, or write elsewhere\n"
+    assert done.stderr == "wse: no space left on the device: free some, or write elsewhere\n"

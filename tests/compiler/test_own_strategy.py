@@ -31,6 +31,9 @@ class Broken(Halves):
 class Bare:
     name = "bare"
 
+class Listed(Halves):
+    block_parts = [1]
+
 number = 3
 """
 
@@ -68,6 +71,7 @@ def test_strategy_is_created_once_and_again_after_its_file_changed(mine: Path) -
         ("Foreign", "mine.py:Foreign: layouts: Layout(mapping='halves'"),
         ("Broken", "mine.py:Broken: mine.py: line 41: ZeroDivisionError: integer division or modulo by zero"),
         ("Bare", "mine.py:Bare: not a mapping strategy: 'Bare' object has no attribute 'summary'"),
+        ("Listed", "mine.py:Listed: not a mapping strategy: [1] is not a tuple"),
         ("number", "mine.py:number: not a mapping strategy: 'int' object has no attribute 'name'"),
         ("Halvs", "mine.py: unknown object 'Halvs': did you mean 'Halves'?"),
     ],

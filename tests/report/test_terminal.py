@@ -21,6 +21,7 @@ from wse.reports.terminal import (
     percent,
     printable,
     seconds,
+    short_number,
     stream_text,
     three_figures,
 )
@@ -33,6 +34,9 @@ from wse.reports.terminal import (
         (count, 0.0123, "0.012"),
         (percent, 0.0001, "<0.1 %"),
         (in_bytes, 1040128, "1.04 MB"),
+        (in_bytes, 9.996e9, "10.0 GB"),
+        (short_number, 9_996, "10.0k"),
+        (short_number, 99_960, "100k"),
         (seconds, 40.3e-6, "40.3 µs"),
         (seconds, 2941.3, "2,941 s"),
         (three_figures, 0.01234, "0.0123"),

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno != errno.ENOSPC:
             raise
         drop_stdout()
-        sys.stderr.write("wse: standard output: no space left to write to; free some, or write elsewhere\n")
+        sys.stderr.write("wse: no space left on the device: free some, or write elsewhere\n")
         return 2
     if is_process:
         gc.freeze()  # spares Python a last search for reference cycles among all objects
@@ -76,18 +76,21 @@ def _run(arguments: list[str]) -> int:
     except typer.Abort:
         return INTERRUPTED
     except WseError as error:
-        _say(str(error))
+        _print_error(str(error))
         return 2
     except Exception as error:
         message = usage_error(error, arguments)
         if message is None:
             raise
-        _say(message)
+        _print_error(message)
         return 2
     return 0
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     """Print an error message on stderr, after everything that was printed on stdout."""
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_stdout()
     sys.stderr.write(f"wse: {message}\n")

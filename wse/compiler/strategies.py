@@ -1,7 +1,7 @@
 """Mapping strategies by name: bundled strategies, and those in users' packages and files.
 
-If a method of a user's strategy raises an error or returns an unusable value, a one-line error
-message names the file.
+If ``layouts`` or ``partition`` of a strategy in a user's file raises an error or returns an
+unusable value, a one-line error message names the file.
 """
 
 from __future__ import annotations
@@ -117,8 +117,10 @@ def _fault_of_regions(demand: Demand, region_layers: Iterable[RegionLayers]) -> 
             return f"region {index} is an object of type {type(region).__name__}, not a RegionLayers"
         if region.experts:
             continue
-        if (region.first_layer, region.first_part) != (layer, part):
+        if region.first_layer != layer:
             return f"region {index} begins with layer {region.first_layer}, where layer {layer} is next"
+        if region.first_part != part:
+            return f"region {index} begins with part {region.first_part} of layer {layer}, where part {part} is next"
         layer, part = region.layers.next
     return "" if (layer, part) == (demand.layers, 0) else f"its regions end before layer {layer}, of {demand.layers}"
 
@@ -218,9 +220,12 @@ def _names(candidate: Any) -> tuple[str]:
     for text in (candidate.name, candidate.summary, candidate.source, candidate.regions):
         if not isinstance(text, str):
             raise TypeError(f"{text!r} is not a string")
-    for truth in (candidate.spans_wafers, candidate.experts_apart, candidate.tries_others):
-        if not isinstance(truth, bool):
-            raise TypeError(f"{truth!r} is not True or False")
+    for flag in (candidate.spans_wafers, candidate.experts_apart, candidate.tries_others):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{flag!r} is not True or False")
+    for choices in (candidate.expert_placements, candidate.block_parts):
+        if not isinstance(choices, tuple):
+            raise TypeError(f"{choices!r} is not a tuple")
     if not all(isinstance(groups, int) for groups in candidate.group_counts):
         raise TypeError(f"{candidate.group_counts!r} are not all integers")
     for method in (candidate.layouts, candidate.smaller, candidate.partition, candidate.differs):

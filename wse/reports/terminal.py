@@ -193,9 +193,14 @@ def short_number(number: float) -> str:
     """
     for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= scale * 0.9995:
-            value = number / scale
-            return f"{value:.{max(0, 3 - len(str(int(value))))}f}{unit}"
+            return f"{_three_digits(number / scale)}{unit}"
     return f"{number:.0f}"
+
+
+def _three_digits(number: float) -> str:
+    """Format a number of at least 0.9995, or its negative, with three digits or all integer digits."""
+    decimals = 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0
+    return f"{number:,.{decimals}f}"
 
 
 def three_figures(number: float) -> str:
@@ -276,8 +281,7 @@ def in_bytes(number: float) -> str:
     """Return a byte count with a suitable decimal unit, such as "1.5 GB"."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(number) >= scale:
-            value = number / scale
-            return f"{value:,.{max(0, 2 - len(str(int(value))) + 1)}f} {unit}"
+            return f"{_three_digits(number / scale)} {unit}"
     return f"{count(number)} B"
 
 

@@ -97,7 +97,7 @@ def _check_needs(request: ServeRequest) -> None:
         ("--prefill-wafer", "--prefill own", has_own),
         ("--prefill-wafer", "--gpu", on_gpus),
         ("--prefill-gpu", "--prefill own", has_own),
-        ("--prefill-gpus", "--gpu or --prefill-gpu", by_gpus or (on_gpus and prefilling.prefill_wafer is None)),
+        ("--prefill-gpus", "--gpu or --prefill-gpu", by_gpus or on_gpus),
         ("--prefill-stack", "--prefill-gpu", by_gpus),
         ("--kv-bandwidth", "--prefill own", has_own),
         ("--kv-latency", "--prefill own", has_own),
@@ -138,9 +138,11 @@ def _check_prefill(request: ServeRequest) -> None:
         BadInput: Two options contradict each other.
     """
     on_gpus, by_gpus = request.base.gpu is not None, request.prefilling.prefill_gpu is not None
-    wafers_only = "applies to wafers that decode; leave it out, or leave out --gpu"
+    by_other_wafers = request.prefilling.prefill_wafer is not None
+    wafers_only = "applies only if wafers decode; leave it out, or leave out --gpu"
     for option, is_refused, reason in (
-        ("--prefill-wafers", on_gpus and request.prefilling.prefill_wafer is None, wafers_only),
+        ("--prefill-gpus", on_gpus and by_other_wafers, "wafers prefill the prompts (--prefill-wafer); leave it out"),
+        ("--prefill-wafers", on_gpus and not by_other_wafers, wafers_only),
         ("--prefill-gpu", on_gpus, wafers_only),
         ("--prefill-mesh", on_gpus, wafers_only),
         ("--prefill-wafers", by_gpus, "GPUs prefill the prompts; leave it out"),

@@ -60,7 +60,7 @@ def _matching_ops(pattern: str, readable: list[str], kinds: dict[str, str]) -> l
     if unread is not None:
         reason, names = "its result is not stored on PEs as one tensor", _text_of(readable)
         raise BadInput(f"--record {ACTIVATIONS}={pattern}: {unread} cannot be recorded, {reason}; give others: {names}")
-    close = difflib.get_close_matches(pattern, kinds, n=1)
+    close = difflib.get_close_matches(pattern, readable, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     raise BadInput(f"--record {ACTIVATIONS}={pattern}: unknown op {pattern!r}: {hint}known: {_text_of(readable)}")
 

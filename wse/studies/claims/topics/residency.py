@@ -92,7 +92,7 @@ CAPITAL_MUSD: Final = (1.0, 1.73, 3.0)
 The minimum is an analyst's (tokenomics.info/cerebras, May 2026). The maximum is the upper end of
 prices that were reported second-hand (awesomeagents.ai/hardware/cerebras-wse-3, 2026)."""
 CAPITAL: Final = SourcedNumber(
-    value=CAPITAL_MUSD[1], unit="USD", grade="R", source="see above", range=(CAPITAL_MUSD[0], CAPITAL_MUSD[2])
+    value=CAPITAL_MUSD[1], unit="million USD", grade="R", source="see above", range=(CAPITAL_MUSD[0], CAPITAL_MUSD[2])
 )
 
 

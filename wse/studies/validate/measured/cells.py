@@ -132,15 +132,17 @@ _UNIT: Final = re.compile(
     r"[km]?cycles?|[mµun]?s|[mgk]?hz|[kmg]?i?b|bytes?|tok|tokens?|percent|ratio|wavelets?|elements?|words?",
     re.IGNORECASE,
 )
-_KINDS: Final = re.compile(r"measured|sum of measured|derived|fit|compiled|simulated|estimate|predicted", re.IGNORECASE)
+KINDS: Final = ("measured", "sum of measured", "derived", "fit", "compiled", "simulated", "estimate", "predicted")
+"""Texts with which the column ``kind`` may begin, in upper or lower case."""
 
 
 class InferenceCells(NamedTuple):
     """The checked numbers of a row in the table `inference`, and what is wrong with the row.
 
     Attributes:
-        sizes: Numbers of the row, keyed by column. Empty cells are omitted.
-        value: The measured value; None if it is missing or wrong.
+        sizes: Numbers of the row, rounded to integers, keyed by column. Empty and faulty cells are
+            omitted.
+        value: The measured value; None if it is missing or any cell of the row is faulty.
         fault: What is wrong or missing, and what is allowed. Empty if the row is complete.
     """
 
@@ -206,10 +208,11 @@ def _text_faults(row: Mapping[str, str], value: float | None) -> list[str]:
     ]
     if unit.strip() and not any(_UNIT.fullmatch(word) for word in re.findall(r"[^\W\d_]+", unit)):
         faults.append(f"column unit = {_quote(unit)}: names no known unit; give one such as cycles, us, bytes per PE")
-    if kind.strip() and not _KINDS.match(kind.strip()):
-        faults.append(f"column kind = {_quote(kind)}: give measured, sum of measured, derived, fit or compiled")
-    if value is not None and value < 0 and not re.match("change|difference", row["metric"].strip(), re.IGNORECASE):
-        faults.append(f"column value = {_quote(row['value'])}: negative; only the metric of a change may be")
+    if kind.strip() and not kind.strip().lower().startswith(KINDS):
+        faults.append(f"column kind = {_quote(kind)}: give one of {', '.join(KINDS)}")
+    if value is not None and value < 0 and not row["metric"].strip().lower().startswith(("change", "difference")):
+        text = f"column value = {_quote(row['value'])}: negative"
+        faults.append(f"{text}; only metrics that begin with change or difference may be")
     return faults
 
 
