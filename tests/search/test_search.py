@@ -273,9 +273,10 @@ def test_layers_are_cut_if_whole_layers_do_not_fit(monkeypatch: pytest.MonkeyPat
             low, high = (low, middle) if fits(SPEC, wafer(4, 4, middle), SOFTWARE, options) else (middle, high)
         return high
 
-    whole_bytes = min_sram_bytes()
-    monkeypatch.setattr(bands, "block_parts", (2, 4))
     cut_bytes = min_sram_bytes()
+    monkeypatch.setattr(bands, "block_parts", ())
+    whole_bytes = min_sram_bytes()
+    monkeypatch.undo()
     assert cut_bytes < whole_bytes
     program = compile_model(SPEC, wafer(4, 4, cut_bytes), SOFTWARE, options)
     assert any(stage.first_part for stage in program.stages)

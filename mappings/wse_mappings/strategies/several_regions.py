@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from wse_mappings.cuts.expert_groups import GROUPED
 from wse_mappings.mesh.placement import even_bands
 from wse_mappings.regions.demand import Demand
 from wse_mappings.regions.layout import Layout, RegionLayers
@@ -94,6 +95,8 @@ class Bands(Strategy):
     summary = "Consecutive layers on rectangles of PEs, several side by side in each strip of a wafer, called a band."
     source = "this project's; regions within a wafer: He et al., WaferLLM, OSDI 2025"
     regions = "several"
+    expert_placements = (GROUPED,)
+    block_parts = (2, 4, 8)
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Yield a layout for every combination of a band count and a number of regions per band.
