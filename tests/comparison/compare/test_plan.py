@@ -76,6 +76,16 @@ def test_search_tries_all_wafers_of_the_replicas_with_the_lowest_price_as_one_ma
     assert 32 in next_counts(rows, goal, {4, 8}, MULTIPLES)
 
 
+def test_search_for_the_lowest_price_per_hour_tries_no_larger_single_machine() -> None:
+    goal = Goal(users=4, objective=COST)
+    row = replace(made_row(WAFER, 0.01, goal), keeps=True)
+    rows = [
+        replace(row, chips=4, replicas=5, usd_per_million_tokens=1.0, usd_per_hour=20.0),
+        replace(row, chips=16, replicas=1, usd_per_million_tokens=2.0, usd_per_hour=16.0),
+    ]
+    assert next_counts(rows, goal, {4, 8, 16}, MULTIPLES) == [6, 12]
+
+
 def test_search_tries_the_next_multiple_if_no_machine_meets_the_limits() -> None:
     goal = Goal(users=4, objective=COST)
     missing = replace(made_row(WAFER, 0.01, goal), chips=4, keeps=False)

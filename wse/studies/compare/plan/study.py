@@ -231,10 +231,11 @@ def next_counts(
 
     - Numbers close to the number of wafers of the best row (`counts_near`).
     - If a number of users is given and the objective is cost: numbers close to that of the row with
-      the lowest price per hour. If this row has several replicas, all their wafers together are
-      also tried as a single machine, unless their number exceeds the largest multiple.
-    - The next larger multiple, if the best or the cheapest row has the largest number that was tried,
-      or if no row meets the limits.
+      the lowest price per hour. If this row is a single machine, only smaller numbers are tried,
+      because a larger machine has a higher price. If it has several replicas, all their wafers
+      together are also tried as a single machine, unless their number exceeds the largest multiple.
+    - The next larger multiple, if the best row or several replicas with the lowest price per hour
+      have the largest number that was tried, or if no row meets the limits.
 
     The result is empty when the search is finished.
 
@@ -249,10 +250,12 @@ def next_counts(
     kept_rows = [row for row in rows if row.keeps]
     if kept_rows and compares_hours(goal):
         cheapest = min(kept_rows, key=lambda row: (usd_per_hour(row), row.chips))
-        best_counts.add(cheapest.chips)
         wafers = cheapest.replicas * cheapest.chips
-        if wafers <= multiples[-1]:
-            extra_counts.add(wafers)
+        if cheapest.replicas == 1:
+            extra_counts.update(count for count in counts_near(cheapest.chips, tried_counts) if count < cheapest.chips)
+        else:
+            best_counts.add(cheapest.chips)
+            extra_counts.update({wafers} if wafers <= multiples[-1] else ())
     if not kept_rows or max(tried_counts) in best_counts:
         extra_counts.update([count for count in multiples if count > max(tried_counts)][:1])
     counts_between = {count for best in best_counts for count in counts_near(best, tried_counts)}
