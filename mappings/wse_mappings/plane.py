@@ -46,7 +46,7 @@ class PlaneStream:
 class PlaneSchedule:
     """A communication pattern of streams on a rectangle of PEs.
 
-    Streams with the same colour (router virtual channel) pass each router in order.
+    Streams with the same colour pass each router in order.
 
     Attributes:
         name: Name of the pattern.

@@ -54,8 +54,8 @@ class LineSchedule:
             1.
         variants: int32 ``[rounds, lines]``: index of the variant that each line executes in each
             round. A loop with more rounds starts again with the first one.
-        colours: Number of colours (virtual channels, whose routes are configured in the routers)
-            that the pattern occupies on a PE.
+        colours: Number of colours that the pattern occupies on a PE. Their routes are configured in
+            the routers.
         slowest_variants: Variants, at least one of which takes the longest time; empty if unknown.
         changes_with_round: Whether rounds may take different times.
         message_colours: int32 ``[m]``: colour of each message, from 0 to colours - 1. Messages of

@@ -79,7 +79,7 @@ def batch_run(name: str) -> Batch:
     for step in range(STEPS):
         tokens.append(engine.decode())
         logits.append(engine.logits)
-        costs.append(fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS), pairs=dict(pairs)))
+        costs.append(fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS), expert_tokens=dict(pairs)))
     return Batch(tokens, np.stack(logits), costs, engine.link_words(), sum(engine.streams.crossed.values()))
 
 

@@ -49,7 +49,7 @@ def costs_of_executed_passes(run: Session) -> list[PhaseCost]:
     found = [fabric.prefill_cost(index, dict(engine.routing.pairs)) for index in engine.prefill(PROMPT)]
     for i, token in enumerate(FOLLOWING[:-1]):
         engine.decode([token])
-        found.append(fabric.decode_cost(len(PROMPT) + i, pairs=dict(engine.routing.pairs)))
+        found.append(fabric.decode_cost(len(PROMPT) + i, expert_tokens=dict(engine.routing.pairs)))
     return found
 
 
@@ -95,18 +95,18 @@ def test_column_with_more_pairs_needs_more_cycles_and_as_many_words() -> None:
     run = expert_session((3, 3), DEDICATED)
     fabric, layers = run.fabric(), [1, 2]
     apart, together = (
-        fabric.decode_cost(7, pairs=dict.fromkeys(layers, np.array(pairs)))
+        fabric.decode_cost(7, expert_tokens=dict.fromkeys(layers, np.array(pairs)))
         for pairs in ([1, 0, 1, 0, 0], [1, 1, 0, 0, 0])
     )
     assert together.cycles > apart.cycles
     assert together.links.sum() == apart.links.sum()
-    assert fabric.decode_cost(7, pairs=ASSUMED).cycles == apart.cycles
+    assert fabric.decode_cost(7, expert_tokens=ASSUMED).cycles == apart.cycles
 
 
 def test_cost_of_distributed_experts_does_not_depend_on_the_selection() -> None:
     run = expert_session((3, 3), DISTRIBUTED)
     fabric = run.fabric()
-    skewed = fabric.decode_cost(7, pairs={1: np.array([0, 0, 0, 1, 1]), 2: np.array([1, 1, 0, 0, 0])})
+    skewed = fabric.decode_cost(7, expert_tokens={1: np.array([0, 0, 0, 1, 1]), 2: np.array([1, 1, 0, 0, 0])})
     assert skewed.cycles == fabric.decode_cost(7).cycles
     assert np.array_equal(skewed.links, fabric.decode_cost(7).links)
 
@@ -180,14 +180,16 @@ def test_vectors_cross_to_wafers_of_selected_experts_and_sums_return() -> None:
     ).tolist()
     for chosen, reached in (([0, 1], {0}), ([0, 3], {0, 1}), ([4, 1], {0, 2}), ([2, 4], {1, 2})):
         pairs = np.isin(np.arange(5), chosen).astype(np.int64)
-        cost = fabric.decode_cost(7, pairs={LAYER: pairs, 2: pairs})
+        cost = fabric.decode_cost(7, expert_tokens={LAYER: pairs, 2: pairs})
         others = sorted(reached - {home})
         assert cost.used_crossings[outward_step] == tuple((home, other) for other in others)
         assert cost.used_crossings[return_step] == tuple((other, home) for other in others)
         hidden_bytes = 4 * SPEC.hidden_size
         assert cost.traffic.bytes[[outward_step, return_step]].tolist() == [len(others) * hidden_bytes] * 2
         seconds = machine.wafer_link_latency_s + len(others) * hidden_bytes / machine.wafer_link_bytes_per_s
-        crossing = fabric.decode_cost(7, pairs={LAYER: pairs, 2: pairs}).by_cause[[outward_step, return_step], 4]
+        crossing = fabric.decode_cost(7, expert_tokens={LAYER: pairs, 2: pairs}).by_cause[
+            [outward_step, return_step], 4
+        ]
         expected = seconds * machine.clock_hz if others else 0.0
         assert crossing.tolist() == pytest.approx([expected] * 2, abs=1)
 

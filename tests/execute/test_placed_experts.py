@@ -8,7 +8,7 @@ from plain_router import MIXTURES, mixture_spec
 from session import Session, check_traffic
 from tiny_run import tiny_session, worst_logit_error
 
-from wse.backends.fabric.expert_columns import Pairs
+from wse.backends.fabric.expert_columns import ExpertTokens
 from wse.compiler.options import THIN_GEMM
 from wse.program.expert_pairs import assumed_pairs, pairs_of_columns
 from wse.program.routing import RoutingDistribution, measured_routing
@@ -29,7 +29,7 @@ def recorded_selections(mixture: str) -> RoutingDistribution:
 
 def session_and_pairs(
     experts: str, mixture: str, wafers: int, **options: RoutingDistribution
-) -> tuple[Session, list[Pairs]]:
+) -> tuple[Session, list[ExpertTokens]]:
     """Prefill a prompt and decode two tokens; return the session and the pairs of each pass."""
     spec = mixture_spec(MIXTURES[mixture], layers=3)
     run = tiny_session(spec, (4, 5), THIN_GEMM, PROMPT, 3, chunk=4, wafers=wafers, experts=experts, **options)
@@ -60,7 +60,7 @@ def test_selected_experts_do_not_change_and_words_are_those_of_the_fabric(
         }
     fabric = placed.fabric()
     prefill = [fabric.prefill_cost(index, pairs[index]) for index in range(len(pairs) - 2)]
-    decode = [fabric.decode_cost(len(PROMPT) + i, pairs=pairs[i - 2]) for i in range(2)]
+    decode = [fabric.decode_cost(len(PROMPT) + i, expert_tokens=pairs[i - 2]) for i in range(2)]
     check_traffic(placed.engine, [*prefill, *decode])
 
 

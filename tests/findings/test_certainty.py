@@ -8,9 +8,9 @@ import pytest
 
 from wse.hardware.number import SourcedNumber
 from wse.studies.claims.certainty import by_rule, certainty_at_ends, certainty_of
-from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.layers_that_fit import LayersThatFit
 from wse.studies.claims.serving import Serving
+from wse.studies.claims.shared_computations import SharedComputations
 from wse.studies.claims.topics import chains, gpus, links, memory, residency
 from wse.studies.claims.topics.residency import parameters_that_fit
 from wse.studies.estimate.ranges.constants import SAMPLES, probabilities_of
@@ -69,7 +69,7 @@ def test_verdict_on_counts_is_decided_at_both_ends_of_the_ranges() -> None:
     )
 
 
-class ChainLaboratory(Laboratory):
+class ChainComputations(SharedComputations):
     """Estimates of a chain of wafers: a pass takes 1 s on PEs, plus `link_ratio` x latency per link."""
 
     link_ratio = 0.01
@@ -94,9 +94,9 @@ def number(value: float, low: float, high: float) -> SourcedNumber:
     ("link_ratio", "verdict", "decisive"), [(0.01, "false", None), (0.25, "false", NAMES[1]), (3.0, "true", None)]
 )
 def test_slower_links_change_the_verdict_on_chains(link_ratio: float, verdict: str, decisive: str | None) -> None:
-    lab = ChainLaboratory()
-    lab.link_ratio = link_ratio
-    certainty = certainty_of(chains.longer_pipeline(lab).verdicts, lab.uncertain_names)
+    shared_computations = ChainComputations()
+    shared_computations.link_ratio = link_ratio
+    certainty = certainty_of(chains.longer_pipeline(shared_computations).verdicts, shared_computations.uncertain_names)
     assert certainty.verdict == verdict
     assert (certainty.share == 1.0) == (decisive is None)
     assert certainty.decisive == decisive
@@ -119,13 +119,13 @@ def test_power_of_a_wafer_changes_the_verdict_on_large_models(
 ) -> None:
     """Twelve wafers need a quarter of a megawatt, the minimum of the claim, at 20.8 kW per wafer."""
 
-    class TwelveWaferLaboratory(Laboratory):
+    class TwelveWaferComputations(SharedComputations):
         def estimate(self, model: str, link: object = None, **options: Any) -> Any:
             return SimpleNamespace(system=SimpleNamespace(wafers=12))
 
     monkeypatch.setattr(residency, "load_economics", lambda wafer: SimpleNamespace(power_w=number(*power_w)))
-    lab = TwelveWaferLaboratory()
-    certainty = certainty_of(residency.dense_400b(lab).verdicts, lab.uncertain_names)
+    shared_computations = TwelveWaferComputations()
+    certainty = certainty_of(residency.dense_400b(shared_computations).verdicts, shared_computations.uncertain_names)
     assert certainty.verdict == verdict
     assert certainty.share == pytest.approx(share, abs=0.01)
     assert certainty.decisive == decisive
@@ -135,7 +135,7 @@ def test_power_of_a_wafer_changes_the_verdict_on_large_models(
 def test_faster_host_link_changes_the_verdict_on_streamed_weights(
     bytes_per_s: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class OneSpeedLaboratory(Laboratory):
+    class OneSpeedComputations(SharedComputations):
         def estimate(self, model: str, link: object = None, **options: Any) -> Any:
             schedule = SimpleNamespace(tokens_per_s_at_saturation=3_000.0)
             return SimpleNamespace(system=SimpleNamespace(wafers=4), schedule=schedule)
@@ -145,7 +145,7 @@ def test_faster_host_link_changes_the_verdict_on_streamed_weights(
 
     bandwidth = number(bytes_per_s, 0.9 * bytes_per_s, bytes_per_s)
     monkeypatch.setattr(memory, "provenance", lambda wafer: {"host_bytes_per_s": bandwidth})
-    certainty = certainty_of(memory.weight_streaming_speed(OneSpeedLaboratory()).verdicts, NAMES)
+    certainty = certainty_of(memory.weight_streaming_speed(OneSpeedComputations()).verdicts, NAMES)
     assert (certainty.verdict, certainty.share) == (verdict, 1.0)
 
 
@@ -156,7 +156,7 @@ def test_more_values_between_wafers_change_the_verdict_on_the_residual_stream(
     cuts = [SimpleNamespace(from_wafer=i, to_wafer=i + 1, bytes_per_token=2 * n) for i, n in enumerate(values)]
     result = SimpleNamespace(crossing=SimpleNamespace(cuts=cuts))
     monkeypatch.setattr(links, "estimates_at_ends", lambda model: (result,) * 3)
-    assert links.residual_stream(Laboratory()).verdicts == (verdict,) * 3
+    assert links.residual_stream(SharedComputations()).verdicts == (verdict,) * 3
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_slower_small_chips_change_their_verdict(
 ) -> None:
     """If 70B runs at less than 95 tokens/s, a model with 61 of its 80 layers is slower than 125 tokens/s."""
     monkeypatch.setattr(memory, "RATE", number(float(np.sqrt(rates[0] * rates[1])), *rates))
-    lab = Laboratory()
-    certainty = certainty_of(memory.small_chips(lab).verdicts, lab.uncertain_names)
+    shared_computations = SharedComputations()
+    certainty = certainty_of(memory.small_chips(shared_computations).verdicts, shared_computations.uncertain_names)
     assert (certainty.verdict, certainty.share) == (verdict, pytest.approx(share, abs=0.01))
     assert certainty.decisive == (memory.LAYER_TIME if share < 1 else None)
 
@@ -177,7 +177,7 @@ def test_slower_small_chips_change_their_verdict(
     ("cost_ratio", "verdict", "share"), [(7.5, "true", 0.957), (2.0, "false", 0.652), (0.3, "false", 1.0)]
 )
 def test_cheaper_small_batches_change_the_verdict_on_mixtures(cost_ratio: float, verdict: str, share: float) -> None:
-    class TwoBatchLaboratory(Laboratory):
+    class TwoBatchComputations(SharedComputations):
         def gpu(self, model: str, gpu: str, users: int, *lengths: int) -> Any:
             tokens_per_s = 100.0 if users < gpus.LARGE else 100.0 * cost_ratio
             return Serving(
@@ -189,14 +189,14 @@ def test_cheaper_small_batches_change_the_verdict_on_mixtures(cost_ratio: float,
                 usd_per_million_tokens_ends=(1.0, 1.0),
             )
 
-    lab = TwoBatchLaboratory()
-    certainty = certainty_of(gpus.experts_need_users(lab).verdicts, lab.uncertain_names)
+    shared_computations = TwoBatchComputations()
+    certainty = certainty_of(gpus.experts_need_users(shared_computations).verdicts, shared_computations.uncertain_names)
     assert (certainty.verdict, certainty.share) == (verdict, pytest.approx(share, abs=0.01))
 
 
 @pytest.mark.parametrize(("stage_ratio", "verdict"), [(0.07, "true"), (0.6, "false")])
 def test_slower_stage_changes_the_verdict_on_idle_stages(stage_ratio: float, verdict: str) -> None:
-    class OneStreamLaboratory(Laboratory):
+    class OneStreamComputations(SharedComputations):
         def estimate(self, model: str, link: object = None, **options: Any) -> Any:
             row = SimpleNamespace(bubble_fraction=0.9, streams=1, fill_and_drain_bubble_fraction=0.9)
             schedule = SimpleNamespace(stages=16, streams_to_saturate=14, rows=[row], kv_limited_streams=1)
@@ -208,25 +208,25 @@ def test_slower_stage_changes_the_verdict_on_idle_stages(stage_ratio: float, ver
         def saturated_speeds(self, model: str, link: object = None, **options: Any) -> Any:
             return np.full(1 + SAMPLES, 950.0 / stage_ratio)
 
-    certainty = certainty_of(chains.bubbles(OneStreamLaboratory()).verdicts, NAMES)
+    certainty = certainty_of(chains.bubbles(OneStreamComputations()).verdicts, NAMES)
     assert (certainty.verdict, certainty.share) == (verdict, 1.0)
 
 
 def test_parameters_that_fit_decrease_with_the_bytes_of_software() -> None:
-    class TenLayerLaboratory(Laboratory):
+    class TenLayerComputations(SharedComputations):
         def layers_that_fit(self, model: str, wafers: int, dtype: str) -> Any:
             return LayersThatFit(layers=10, parameters=10**10)
 
-    lab, pes = TenLayerLaboratory(), 1_170 * 755
+    shared_computations, pes = TenLayerComputations(), 1_170 * 755
     for wafers, dtype, parameter_bytes in ((1, "bfloat16", 2), (2, "int8", 1)):
-        parameters = parameters_that_fit(lab, "llama-3.1-70b", wafers, dtype)
+        parameters = parameters_that_fit(shared_computations, "llama-3.1-70b", wafers, dtype)
         assert parameters[0] == 10**10
         more_bytes = (parameters - 10**10) * parameter_bytes / (wafers * pes)
         # The extra bytes per PE are 512 + 512 + 384 + 256 and the scales of int8.
         assert more_bytes.max() < 1664 * 1.02
         assert more_bytes.min() > -1536  # 512 + 512 + 0 + 512
         assert np.std(more_bytes) > 100
-    assert "software.stack_bytes_per_pe" in lab.uncertain_names
+    assert "software.stack_bytes_per_pe" in shared_computations.uncertain_names
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_parameters_that_fit_decrease_with_the_bytes_of_software() -> None:
 def test_sizes_and_speed_decide_whether_a_fast_model_is_small(
     speed: float, billions: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class OneSizeLaboratory(Laboratory):
+    class OneSizeComputations(SharedComputations):
         def layers_that_fit(self, model: str, wafers: int, dtype: str) -> Any:
             return LayersThatFit(layers=10, parameters=int(billions * 1e9) * (1 if dtype == "bfloat16" else 2))
 
@@ -247,8 +247,10 @@ def test_sizes_and_speed_decide_whether_a_fast_model_is_small(
         def speeds(self, model: str, link: object = None, **options: Any) -> Any:
             return np.full(1 + SAMPLES, speed)
 
-    lab = OneSizeLaboratory()
-    certainty = certainty_of(residency.size_of_one_wafer(lab).verdicts, lab.uncertain_names)
+    shared_computations = OneSizeComputations()
+    certainty = certainty_of(
+        residency.size_of_one_wafer(shared_computations).verdicts, shared_computations.uncertain_names
+    )
     assert (certainty.verdict, certainty.share) == (verdict, 1.0)
 
 
@@ -256,14 +258,16 @@ def test_faster_gpus_change_the_verdict_on_fast_modes(monkeypatch: pytest.Monkey
     verdicts = []
     for gain in (1.0, 1.5, 6.0):
 
-        class TwoGpuLaboratory(Laboratory):
+        class TwoGpuComputations(SharedComputations):
             def drafts(self, *options: Any, **more: Any) -> Any:
                 return SimpleNamespace(speed_up=1.9, draft_tokens=3)
 
             def gpu(self, model: str, gpu: str, *options: Any, gain: float = gain) -> Any:
                 return SimpleNamespace(rate_of_user=100.0 * (gain if gpu == "b200" else 1.0))
 
-        lab = TwoGpuLaboratory()
-        certainty = certainty_of(gpus.drafts_or_hardware(lab).verdicts, lab.uncertain_names)
+        shared_computations = TwoGpuComputations()
+        certainty = certainty_of(
+            gpus.drafts_or_hardware(shared_computations).verdicts, shared_computations.uncertain_names
+        )
         verdicts.append(certainty.verdict)
     assert verdicts == ["false", "conditional", "true"]

@@ -11,9 +11,9 @@ from tests.models.helpers import write_config
 from wse.compiler.search.search import Breadth
 from wse.errors import DoesNotFit, UnknownName
 from wse.studies.claims import layers_that_fit
-from wse.studies.claims.laboratory import Laboratory
 from wse.studies.claims.result import Claim, Finding
 from wse.studies.claims.serving import Serving
+from wse.studies.claims.shared_computations import SharedComputations
 from wse.studies.claims.study import decide
 from wse.studies.claims.topics.gpus import aggregate
 from wse.studies.claims.topics.residency import CONTEXTS, short_context
@@ -42,12 +42,12 @@ def test_maximum_number_of_layers_is_found_from_any_start(
     monkeypatch.setattr(layers_that_fit, "prepare_estimate", prepare)
     monkeypatch.setattr(layers_that_fit, "compile_fastest", compile_)
     monkeypatch.setattr(layers_that_fit, "parameter_count", lambda layers: 10 * layers)
-    lab = Laboratory()
-    found = lab.layers_that_fit("llama-3.1-70b", wafers, "bfloat16")
+    shared_computations = SharedComputations()
+    found = shared_computations.layers_that_fit("llama-3.1-70b", wafers, "bfloat16")
     expected = max_layers if max_layers >= wafers else 0
     assert found == (expected, 10 * expected)
     assert len(tried) == len(set(tried)) < 14
-    assert lab.layers_that_fit("llama-3.1-70b", wafers, "bfloat16") == found
+    assert shared_computations.layers_that_fit("llama-3.1-70b", wafers, "bfloat16") == found
     assert len(tried) == len(set(tried))
 
 
@@ -70,7 +70,7 @@ def test_verdict_on_long_context_depends_on_lost_speed_and_gpus(
 ) -> None:
     """In the second sample, GPUs take half the time."""
 
-    class OneUserLaboratory(Laboratory):
+    class OneUserComputations(SharedComputations):
         """Rates that are lower only at the longest context."""
 
         def estimate(self, model: str, link: object = None, **options: Any) -> Any:
@@ -85,7 +85,7 @@ def test_verdict_on_long_context_depends_on_lost_speed_and_gpus(
         def gpu(self, *options: Any, **more: Any) -> Any:
             return SimpleNamespace(rate_of_user=148.0)
 
-    finding = short_context(OneUserLaboratory())
+    finding = short_context(OneUserComputations())
     assert finding.verdicts == verdicts
     assert answer_part in finding.answer
 
@@ -122,19 +122,19 @@ def test_verdict_on_all_users_depends_on_rate_and_cost(
             sampled_usd_per_million_tokens=np.array([low, high]),
         )
 
-    class AllUsersLaboratory(Laboratory):
+    class AllUsersComputations(SharedComputations):
         """The same wafers and GPUs at all lengths."""
 
-        def wafers_for_all(self, *options: Any, **more: Any) -> Serving:
+        def wafers_at_saturation(self, *options: Any, **more: Any) -> Serving:
             return serving(8, 10, rate, 42.0, ends)
 
         def gpu(self, *options: Any, **more: Any) -> Serving:
             return serving(8, 1, 100.0, 6.0, (6.0, 6.0))
 
-        gpus_for_all = gpu
+        gpus_at_saturation = gpu
 
     is_given = ends[0] == ends[1]
-    finding = aggregate(AllUsersLaboratory(price="wafer=42,h200=6,b200=3" if is_given else None))
+    finding = aggregate(AllUsersComputations(price="wafer=42,h200=6,b200=3" if is_given else None))
     assert finding.verdicts == verdicts
     assert answer_part in finding.answer
     numbers = finding.numbers
@@ -151,7 +151,7 @@ def test_verdict_on_all_users_depends_on_rate_and_cost(
         ("h200=6", ("at the central wafer price", "with cheap wafers, and"), "and the given GPU price", 2),
         ("wafer=42,h200=6", ("at the given prices. A user",), "at the given prices", 0),
     ):
-        finding = aggregate(AllUsersLaboratory(price=price, priced_names={"wafer", "wse3", "h200"}))
+        finding = aggregate(AllUsersComputations(price=price, priced_names={"wafer", "wse3", "h200"}))
         assert all(phrase in finding.answer for phrase in phrases), finding.answer
         assert meaning in finding.numbers["dearer_8192"].meaning
         at_ends = {name for name in finding.numbers if name.endswith(("8192_low", "8192_high"))}
@@ -161,8 +161,11 @@ def test_verdict_on_all_users_depends_on_rate_and_cost(
 
 
 def test_given_price_of_a_gpu_is_used_in_claims_and_is_exact() -> None:
-    bundled, given = Laboratory(), Laboratory(price="h200=8,wafer=60")
-    before, after = (lab.gpus_for_all("llama-3.1-70b", "h200", 1_024, 1_024) for lab in (bundled, given))
+    bundled, given = SharedComputations(), SharedComputations(price="h200=8,wafer=60")
+    before, after = (
+        shared_computations.gpus_at_saturation("llama-3.1-70b", "h200", 1_024, 1_024)
+        for shared_computations in (bundled, given)
+    )
     assert after.usd_per_million_tokens == pytest.approx(2 * before.usd_per_million_tokens)  # bundled: 4 USD/h
     assert after.usd_per_million_tokens_ends == (after.usd_per_million_tokens,) * 2
     assert bundled.uncertain_names - given.uncertain_names == {"economics.gpu_usd_per_hour.h200"}
@@ -170,19 +173,19 @@ def test_given_price_of_a_gpu_is_used_in_claims_and_is_exact() -> None:
 
 @pytest.mark.slow
 def test_given_price_of_a_wafer_is_used_in_claims_and_is_exact(tmp_path: Path) -> None:
-    lab = Laboratory(price="h200=8,wafer=60")
-    serving = lab.wafers_for_all(str(write_config(tmp_path)), 16, 8)
+    shared_computations = SharedComputations(price="h200=8,wafer=60")
+    serving = shared_computations.wafers_at_saturation(str(write_config(tmp_path)), 16, 8)
     assert serving.usd_per_million_tokens == pytest.approx(60 / 3_600 / serving.tokens_per_s * 1e6)
     assert serving.usd_per_million_tokens_ends == (serving.usd_per_million_tokens,) * 2
-    assert "economics.wafer_usd_per_hour" not in lab.uncertain_names
-    assert lab.priced_names == {"wafer", "wse3"}
+    assert "economics.wafer_usd_per_hour" not in shared_computations.uncertain_names
+    assert shared_computations.priced_names == {"wafer", "wse3"}
 
 
 def test_command_of_a_claim_has_the_wafer_price_that_this_claim_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = Finding(verdicts=("true", "true"), answer="", numbers={}, reason="")
 
-    def with_prices(lab: Laboratory) -> Finding:
-        lab.priced_names |= {"wafer", "wse3", "h200"}
+    def with_prices(shared_computations: SharedComputations) -> Finding:
+        shared_computations.priced_names |= {"wafer", "wse3", "h200"}
         return finding
 
     claims = [

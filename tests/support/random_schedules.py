@@ -271,7 +271,7 @@ def run_case(case: RandomCase) -> CaseRun:
     for step in range(len(case.following[0])):
         lengths = [len(known) for known in ids]
         tokens = engine.decode([tokens[step] for tokens in case.following])
-        costs.append(fabric.decode_cost(*lengths, pairs=pairs()))
+        costs.append(fabric.decode_cost(*lengths, expert_tokens=pairs()))
         for user, token in enumerate(tokens):
             ids[user].append(case.following[user][step])
             judge(user, engine.logits[user : user + 1], [token])

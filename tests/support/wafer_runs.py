@@ -89,5 +89,5 @@ def wafer_run(
             known.append(token)
         if step < steps:
             engine.decode()
-            costs.append(fabric.decode_cost(*(n + step for n in lengths), pairs=dict(engine.routing.pairs)))
+            costs.append(fabric.decode_cost(*(n + step for n in lengths), expert_tokens=dict(engine.routing.pairs)))
     return WaferRun(engine=engine, program=program, machine=machine_spec, costs=costs, worst=worst)

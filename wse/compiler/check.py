@@ -176,8 +176,8 @@ def _users(state: State, phase: SymPhase, block: Block) -> str | None:
 def _route(state: State) -> str | None:
     """Return an error message if a pattern is assigned colours that the wafer does not have.
 
-    A colour is the number of a route in the routers, like a virtual channel. A wafer has a fixed
-    number of colours, some of which are reserved. Return None if all assigned colours are
+    A colour is a number that a word can carry, and for which each router has a route. A wafer has a
+    fixed number of colours, some of which are reserved. Return None if all assigned colours are
     available.
     """
     available = state.wafer.colours - state.wafer.reserved_colours

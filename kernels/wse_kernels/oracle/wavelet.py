@@ -8,13 +8,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wse_kernels.operands.wavelet_tables import WaveletTables
+from wse_kernels.operands.wavelet_tables import (
+    CAPACITY,
+    CHOICE,
+    CONTROLS,
+    CURRENT,
+    DELAYED,
+    DONE,
+    GAP,
+    HEAD,
+    LAST,
+    LATENCY,
+    LINK,
+    NOT_BEFORE,
+    OUTPUTS,
+    PORTS,
+    POSITION,
+    ROUTE_CONTROLS,
+    ROUTE_NEXT,
+    ROUTE_QUEUE,
+    ROUTE_RELEASED,
+    TAIL,
+    TAKEN,
+    TURN,
+    WaveletTables,
+)
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F32 = npt.NDArray[np.float32]
-
-HEAD, OUTPUTS, LINK, CONTROLS, POSITION, CAPACITY, LATENCY, TAIL = 0, 2, 8, 9, 10, 11, 12, 14
 
 
 @dataclass
@@ -86,7 +108,7 @@ def run_wavelets(tables: WaveletTables, spans: I32, events: I32, counts: I64, bu
             machine.cycle(t, span)
             if machine.state() != state_before:
                 last_event = t + 1
-            elif not machine.has_event_after(t, span):
+            elif not machine.has_event_after(t):
                 break
         span[6] = last_event
     for row, queue in zip(tables.queues, machine.queues, strict=True):
@@ -119,17 +141,16 @@ class _Machine:
 
         If both are unchanged after a cycle, no wavelet moved and no word was processed.
         """
-        return self.moves, int(self.threads[:, [0]].sum()) * 2**32 + int(self.threads[:, 3].sum())
+        return self.moves, int(self.threads[:, CURRENT].sum()) * 2**32 + int(self.threads[:, DONE].sum())
 
-    def has_event_after(self, t: int, span: I32) -> bool:
+    def has_event_after(self, t: int) -> bool:
         """Return whether something can still happen after cycle ``t``.
 
-        A wavelet may become ready to move, or an operation may start or end. ``span`` is ignored:
-        all queues and threads of the machine are examined.
+        A wavelet may become ready to move, or an operation may start or end. All queues and threads
+        of the machine are examined, whichever part is simulated.
         """
-        del span
         wavelet_times = [queue.waiting_wavelets[0][0] for queue in self.queues if queue.waiting_wavelets]
-        starts = [int(h[2]) for h in self.threads if h[0] != h[1]]
+        starts = [int(row[NOT_BEFORE]) for row in self.threads if row[CURRENT] != row[LAST]]
         return any(time > t for time in [*wavelet_times, *starts, *self.times[:, 1].tolist()])
 
     def cycle(self, t: int, span: I32) -> None:
@@ -145,10 +166,10 @@ class _Machine:
         """
         selected_queues = [q for q in range(span[0], span[1]) if self.can_move(q, t)]
         for router in range(span[2], span[3]):
-            for turn in range(5):
-                selected_queues += self.arbitrate(self.routers[router, (t + turn) % 5], t)
+            for turn in range(PORTS):
+                selected_queues += self.arbitrate(self.routers[router, (t + turn) % PORTS], t)
         for thread in range(span[4], span[5]):
-            if self.threads[thread, 0] != self.threads[thread, 1]:
+            if self.threads[thread, CURRENT] != self.threads[thread, LAST]:
                 self.work(thread, t)
         for q in selected_queues:
             self.move(q, t)
@@ -172,16 +193,16 @@ class _Machine:
         The list is empty if no queue can use the link. Queues that compete for the link take turns
         (round-robin), starting after the last queue that used it.
         """
-        if link < 0 or self.links[link, 0] == t:
+        if link < 0 or self.links[link, TAKEN] == t:
             return []
         _, turn, first, end = self.links[link].tolist()
         for m in [*range(turn, end), *range(first, turn)]:
             q = int(self.members[m])
             output_links = [self.queues[s].link for s in self.targets(q)]
-            all_free = all(self.links[output_link, 0] != t for output_link in output_links)
+            all_free = all(self.links[output_link, TAKEN] != t for output_link in output_links)
             if link in output_links and all_free and self.can_move(q, t):
-                self.links[output_links, 0] = t
-                self.links[link, 1] = m + 1 if m + 1 < end else first
+                self.links[output_links, TAKEN] = t
+                self.links[link, TURN] = m + 1 if m + 1 < end else first
                 return [q]
         return []
 
@@ -195,19 +216,21 @@ class _Machine:
         4. Record the time, and advance to the next word or operation.
         """
         thread_row = self.threads[thread]
-        op, done_words = int(thread_row[0]), int(thread_row[3])
+        op, done_words = int(thread_row[CURRENT]), int(thread_row[DONE])
         receive, send, arrival, address, words, predecessor, mark, _, delay = self.ops[op].tolist()
         # 1. Conditions.
-        if thread_row[2] > t or (done_words == 0 and predecessor >= 0 and not 0 <= self.times[predecessor, 1] <= t):
+        if thread_row[NOT_BEFORE] > t:
+            return
+        if done_words == 0 and predecessor >= 0 and not 0 <= self.times[predecessor, 1] <= t:
             return
         source = self.queues[receive] if receive >= 0 else None
         target = self.queues[send] if send >= 0 else None
         if source and not source.ready(t):
             return
-        if source and done_words == 0 and delay and thread_row[5] <= op:
-            thread_row[2], thread_row[5] = t + delay, op + 1
+        if source and done_words == 0 and delay and thread_row[DELAYED] <= op:
+            thread_row[NOT_BEFORE], thread_row[DELAYED] = t + delay, op + 1
             return
-        if target and (len(target.waiting_wavelets) >= target.capacity or self.links[target.link, 0] == t):
+        if target and (len(target.waiting_wavelets) >= target.capacity or self.links[target.link, TAKEN] == t):
             return
         # 2. Receive.
         if source:
@@ -215,18 +238,18 @@ class _Machine:
         # 3. Send.
         last = done_words + 1 == words
         if target:
-            self.links[target.link, 0] = t
+            self.links[target.link, TAKEN] = t
             target.put(t, int(last and mark), self.memory[address + done_words])
         # 4. Advance.
         if done_words == 0:
             self.times[op, 0] = t
         if self.burst and (done_words + 1) % self.burst == 0:
-            thread_row[2] = t + 2
-        thread_row[3] = done_words + 1
+            thread_row[NOT_BEFORE] = t + 2
+        thread_row[DONE] = done_words + 1
         if last:
             self.times[op, 1] = t + 1
-            thread_row[0], thread_row[3] = op + 1, 0
-            thread_row[2] = t + 1 + (self.ops[op + 1, 7] if op + 1 < thread_row[1] else 0)
+            thread_row[CURRENT], thread_row[DONE] = op + 1, 0
+            thread_row[NOT_BEFORE] = t + 1 + (self.ops[op + 1, GAP] if op + 1 < thread_row[LAST] else 0)
 
     def combine(self, thread_row: I32, arrival: int, at: int, new: np.float32, done_words: int) -> None:
         """Combine a received word with the stored word at address ``at``.
@@ -246,10 +269,10 @@ class _Machine:
             self.memory[at] = old + new
         elif arrival == 2 or (arrival == 3 and done_words % 2 == 0):
             if arrival == 3:
-                thread_row[4] = 2 if new > old else int(new == old)
+                thread_row[CHOICE] = 2 if new > old else int(new == old)
             self.memory[at] = new if new > old else old
         elif arrival == 3:
-            self.memory[at] = new if thread_row[4] == 2 or (thread_row[4] == 1 and new < old) else old
+            self.memory[at] = new if thread_row[CHOICE] == 2 or (thread_row[CHOICE] == 1 and new < old) else old
         elif arrival == 0:
             self.memory[at] = new
 
@@ -268,7 +291,7 @@ class _Machine:
             queue.controls -= 1
             if not queue.controls:
                 ended, queue.position = queue.position, None
-                for position in self.routes[ended, 7:9].tolist():
+                for position in self.routes[ended, [ROUTE_NEXT, ROUTE_RELEASED]].tolist():
                     if position >= 0:
-                        to = self.queues[int(self.routes[position, 9])]
-                        to.position, to.controls = position, int(self.routes[position, 6])
+                        to = self.queues[int(self.routes[position, ROUTE_QUEUE])]
+                        to.position, to.controls = position, int(self.routes[position, ROUTE_CONTROLS])

@@ -109,9 +109,9 @@ def k_tree(
        remains after the last level.
 
     The root of a segment is ``root_of(segment length, groups)`` PEs from its start. A level uses
-    four colours (virtual channels): each of its two directions alternates between two colours. The
-    multicast uses two, so the total for K levels is 4 K + 2, which gives the published 10 for K =
-    2. With ``shared_colours``, the total is 2 K + 1. This is possible because no PE sends in both
+    four colours: each of its two directions alternates between two colours. The multicast uses two,
+    so the total for K levels is 4 K + 2, which gives the published 10 for K = 2. With
+    ``shared_colours``, the total is 2 K + 1. This is possible because no PE sends in both
     directions in a level, and because a router can forward one colour in both directions.
 
     Args:

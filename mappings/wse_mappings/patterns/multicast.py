@@ -37,8 +37,8 @@ def multicast(
         lines: Number of lines.
         root: Index of the sending PE in each line or segment.
         segment_count: Number of equal segments of a line, each with its own multicast.
-        shared_colours: Whether both directions share one colour (virtual channel), which the root's
-            router forwards in both directions.
+        shared_colours: Whether both directions share one colour, which the root's router
+            forwards in both directions.
     """
     segment_length = length // segment_count
     messages = [
@@ -79,8 +79,8 @@ def shared_multicast(
         first: First PE that may be a root.
         count: Number of PEs that may be roots, at least ``stride``.
         stride: Distance between neighbouring roots of a line.
-        shared_colours: Whether both directions share one colour (virtual channel), which a root's
-            router forwards in both directions.
+        shared_colours: Whether both directions share one colour, which a root's router
+            forwards in both directions.
     """
     variants, farthest = [], []
     for residue in range(min(stride, lines)):

@@ -134,7 +134,7 @@ def point_to_point(length: int, lines: int, streams: tuple[Stream, ...]) -> Line
 
 
 def _lowest_free_colours(streams: tuple[Stream, ...]) -> list[int]:
-    """Return, for each stream, the lowest colour (virtual channel) that no overlapping stream uses.
+    """Return, for each stream, the lowest colour that no overlapping stream uses.
 
     A stream is a (source, target) pair of PEs on a line. Streams overlap if they pass the same PE.
     """

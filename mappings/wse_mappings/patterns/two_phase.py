@@ -46,7 +46,7 @@ def two_phase(length: int, lines: int, arrival: Arrival, group: int | None = Non
 
 
 def _head_colour(number: int, group: int) -> int:
-    """Return the colour (virtual channel) on which the first PE of a group sends the group's sum.
+    """Return the colour on which the first PE of a group sends the group's sum.
 
     Groups are counted from the end of the line, and neighbouring groups use different colours.
 

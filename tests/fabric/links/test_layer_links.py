@@ -135,5 +135,5 @@ def test_words_of_shared_experts_are_counted_in_every_run(shares: Rewrites) -> N
     by_token = {9: np.array([1, 0, 1, 0, 0]), 10: np.array([1, 1, 0, 0, 0]), 11: np.array([0, 0, 0, 1, 1])}
     runs = {(decode, program.cache_slots(length + 1), (length,)): 1 for length in by_token}
     found = list(layer_links(fabric, runs, {decode: {1: np.array(sum(by_token.values()))}}))
-    costs = [fabric.decode_cost(length, pairs={1: pairs}) for length, pairs in by_token.items()]
+    costs = [fabric.decode_cost(length, expert_tokens={1: pairs}) for length, pairs in by_token.items()]
     assert np.array_equal(sum_of_maps(program, found), sum(cost.links for cost in costs))

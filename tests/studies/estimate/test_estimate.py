@@ -12,7 +12,7 @@ from session import SOFTWARE, region_options
 from tiny_model import tensors
 
 from tests.models.helpers import write_config, write_model
-from wse.backends.fabric.expert_columns import Pairs
+from wse.backends.fabric.expert_columns import ExpertTokens
 from wse.backends.fabric.model import Fabric
 from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.hardware.load import load_software, load_wafer
@@ -90,7 +90,9 @@ def routing_in(trace: Trace) -> Routing:
     passes: list[dict[int, Any]] = [defaultdict(lambda: np.zeros(5, np.int64)) for _ in phases]
     for index, layer, expert, tokens in zip(*(rows[n] for n in ("pass", "layer", "expert", "tokens")), strict=True):
         passes[index][int(layer)][expert] += tokens
-    parts: list[list[Pairs]] = [[p for p, phase in zip(passes, phases, strict=True) if phase == i] for i in (0, 1)]
+    parts: list[list[ExpertTokens]] = [
+        [p for p, phase in zip(passes, phases, strict=True) if phase == i] for i in (0, 1)
+    ]
     return Routing(prefill=parts[0], decode=parts[1])
 
 

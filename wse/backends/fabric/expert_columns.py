@@ -12,28 +12,28 @@ from wse.program.isa.kernel import Kernel
 from wse.program.program import Program
 from wse.program.steps import Phase, Slots
 
-Pairs = Mapping[int, I64]
+ExpertTokens = Mapping[int, I64]
 """Number of tokens routed to each expert in one run, int64 ``[experts]``, by layer."""
 
-ASSUMED: Final[Pairs] = {}
+ASSUMED: Final[ExpertTokens] = {}
 """No recorded expert selection. In missing layers, ``Program.routing`` is assumed."""
 
 
-def pairs_by_column(program: Program, phase: Phase, step: int, pairs: Pairs) -> I64:
+def pairs_by_column(program: Program, phase: Phase, step: int, expert_tokens: ExpertTokens) -> I64:
     """Return how many (token, expert) pairs each column of PEs processes in a step.
 
     Args:
         program: The compiled Program.
         phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of a step whose work depends on the selected experts.
-        pairs: For each layer, the number of tokens routed to each expert. In layers that are
-            missing, ``Program.routing`` is assumed.
+        expert_tokens: For each layer, the number of tokens routed to each expert. In layers that
+            are missing, ``Program.routing`` is assumed.
 
     Returns:
         int64 ``[cols]``: number of pairs of each column.
     """
     stage, layer = int(phase.steps.stage[step]), program.op_layers[int(phase.steps.op[step])]
-    layer_pairs = pairs[layer] if layer in pairs else assumed_pairs(program, stage, layer, phase.tokens)
+    layer_pairs = expert_tokens[layer] if layer in expert_tokens else assumed_pairs(program, stage, layer, phase.tokens)
     return pairs_of_columns(program, stage, layer, layer_pairs)
 
 

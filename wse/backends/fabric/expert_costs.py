@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wse.arrays import I64
-from wse.backends.fabric.expert_columns import ASSUMED, Pairs, pairs_by_column
+from wse.backends.fabric.expert_columns import ASSUMED, ExpertTokens, pairs_by_column
 from wse.backends.fabric.line.line_time import LineTime
 from wse.backends.fabric.links.link_map import NOTHING
 from wse.backends.fabric.links.traffic import NO_TRAFFIC, StepTraffic, Traffic
@@ -83,7 +83,9 @@ class RoutedCosts:
         self._known: dict[tuple[Steps, int, int], LineTime] = {}
         self._assumed: dict[Steps, _RoutedSteps] = {}  # for the assumed routing
 
-    def with_routed_steps(self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> PhaseCost:
+    def with_routed_steps(
+        self, cost: PhaseCost, phase: Phase, classes: I64, slots: Slots, expert_tokens: ExpertTokens
+    ) -> PhaseCost:
         """Return the cost of a phase, including its routed steps.
 
         A routed step is a step whose cycles depend on which experts the router selects.
@@ -99,14 +101,14 @@ class RoutedCosts:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
-            pairs: For each layer, the number of tokens routed to each expert; empty for the assumed
-                routing.
+            expert_tokens: For each layer, the number of tokens routed to each expert; empty for the
+                assumed routing.
         """
         steps = phase.steps
         if not steps.depends_on_experts.any():
             return cost
-        if pairs:  # 1
-            routed_classes, count_traffic = self._routed_steps(phase, classes, slots, pairs)
+        if expert_tokens:  # 1
+            routed_classes, count_traffic = self._routed_steps(phase, classes, slots, expert_tokens)
         else:
             routed_classes, count_traffic = self._assumed_steps(phase, classes, slots)
         delays = np.zeros(len(steps) + 1)  # 2. a delay at index i applies to step i and all later steps
@@ -126,7 +128,7 @@ class RoutedCosts:
             contention=contention,
             streams=streams,
             count_traffic=partial(  # 3
-                _with_routed_traffic, (lambda: cost.traffic) if pairs else cost.count_traffic, count_traffic
+                _with_routed_traffic, (lambda: cost.traffic) if expert_tokens else cost.count_traffic, count_traffic
             ),
         )
 
@@ -151,7 +153,7 @@ class RoutedCosts:
             self._assumed[phase.steps] = self._routed_steps(phase, classes, slots, ASSUMED)
         return self._assumed[phase.steps]
 
-    def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> _RoutedSteps:
+    def _routed_steps(self, phase: Phase, classes: I64, slots: Slots, expert_tokens: ExpertTokens) -> _RoutedSteps:
         """Return the classes of a phase's routed steps, and a function that counts their traffic.
 
         A routed step is a step whose work depends on the experts to which tokens are routed. The
@@ -161,19 +163,19 @@ class RoutedCosts:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
-            pairs: For each layer, the number of tokens routed to each expert.
+            expert_tokens: For each layer, the number of tokens routed to each expert.
         """
-        routed_classes = self._classes(phase, classes, slots, pairs)
+        routed_classes = self._classes(phase, classes, slots, expert_tokens)
         return _RoutedSteps(routed_classes, cache(partial(_count_traffic, self._traffic, phase, routed_classes)))
 
-    def _classes(self, phase: Phase, classes: I64, slots: Slots, pairs: Pairs) -> list[_RoutedClass]:
+    def _classes(self, phase: Phase, classes: I64, slots: Slots, expert_tokens: ExpertTokens) -> list[_RoutedClass]:
         """Group steps that depend on the selected experts into classes of equal cost and traffic.
 
         Two steps are in the same class if the following are equal:
 
         1. Their numbers in ``classes``, which differ for steps that differ in more than addresses.
-        2. Their layer. If the assumed routing is even, all layers that are missing in ``pairs``
-           count as one.
+        2. Their layer. If the assumed routing is even, all layers that are missing in
+           ``expert_tokens`` count as one.
         3. The assignment of experts to columns in their stage. If the cost depends on positions
            (steps between wafers, or any step if PEs are dead), the stage itself must be equal.
 
@@ -181,12 +183,12 @@ class RoutedCosts:
             phase: Prefill chunk, decode pass or verification pass of the Program.
             classes: int64 ``[steps]``, equal numbers for steps that differ at most in addresses.
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
-            pairs: For each layer, the number of tokens routed to each expert.
+            expert_tokens: For each layer, the number of tokens routed to each expert.
         """
         steps, program = np.flatnonzero(phase.steps.depends_on_experts), self.program
         layer, stage = np.array(program.op_layers)[phase.steps.op[steps]], phase.steps.stage[steps]
         if program.routing.is_even:
-            layer = np.where(np.isin(layer, list(pairs)), layer, -1)
+            layer = np.where(np.isin(layer, list(expert_tokens)), layer, -1)
         mixture_numbers = np.array([program.mixtures.index(mixture) for mixture in program.mixtures])[stage]
         by_place = transfer_steps(phase.steps, lambda kind: kind.leaves_wafer)[steps]
         stage_key = np.where(by_place | (not self._steps.on_whole_wafers), stage, mixture_numbers)
@@ -197,7 +199,7 @@ class RoutedCosts:
         for number, at in enumerate(first.tolist()):
             step, layer_and_mixture = int(steps[at]), (int(layer[at]), int(mixture_numbers[at]))
             if layer_and_mixture not in by_columns:
-                by_columns[layer_and_mixture] = pairs_by_column(program, phase, step, pairs)
+                by_columns[layer_and_mixture] = pairs_by_column(program, phase, step, expert_tokens)
             members = steps[class_of_step == number]
             routed_classes.append(self._class(phase, members, int(classes[step]), slots, by_columns[layer_and_mixture]))
         return routed_classes

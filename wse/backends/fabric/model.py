@@ -15,7 +15,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.backends.fabric.causes import CAUSES
-from wse.backends.fabric.expert_columns import ASSUMED, Pairs
+from wse.backends.fabric.expert_columns import ASSUMED, ExpertTokens
 from wse.backends.fabric.expert_costs import RoutedCosts
 from wse.backends.fabric.group_cost import GroupCosts, origins, starts
 from wse.backends.fabric.links.routes import Routes
@@ -82,36 +82,36 @@ class Fabric:
         self._without_experts: dict[CostClass, PhaseCost] = {}  # without shifts and routed steps
         self._assumed: dict[CostClass, PhaseCost] = {}  # with routed steps, for the assumed routing
 
-    def prefill_cost(self, index: int, pairs: Pairs = ASSUMED) -> PhaseCost:
+    def prefill_cost(self, index: int, expert_tokens: ExpertTokens = ASSUMED) -> PhaseCost:
         """Return the cost of a prefill chunk.
 
         Args:
             index: Index of the chunk in ``Program.phases``.
-            pairs: For each layer, the number of tokens routed to each expert; by default, as
-                ``Program.routing`` assumes.
+            expert_tokens: For each layer, the number of tokens routed to each expert. In layers
+                that are missing (by default, all), the routing of ``Program.routing`` is assumed.
         """
         phase = self.program.phases[index]
-        return self._cost(index, self._slots(phase.cached + phase.tokens), (), pairs)
+        return self._cost(index, self._slots(phase.cached + phase.tokens), (), expert_tokens)
 
-    def decode_cost(self, *lengths: int, pairs: Pairs = ASSUMED) -> PhaseCost:
+    def decode_cost(self, *lengths: int, expert_tokens: ExpertTokens = ASSUMED) -> PhaseCost:
         """Return the cost of a decode pass, which generates one token for each user.
 
         Args:
             lengths: Number of tokens in each user's cache before the pass.
-            pairs: For each layer, the number of tokens routed to each expert; by default, as
-                ``Program.routing`` assumes.
+            expert_tokens: For each layer, the number of tokens routed to each expert. In layers
+                that are missing (by default, all), the routing of ``Program.routing`` is assumed.
         """
-        return self._cost(self.program.decode_index, *self.cache_use(lengths), pairs)
+        return self._cost(self.program.decode_index, *self.cache_use(lengths), expert_tokens)
 
-    def verify_cost(self, length: int, pairs: Pairs = ASSUMED) -> PhaseCost:
+    def verify_cost(self, length: int, expert_tokens: ExpertTokens = ASSUMED) -> PhaseCost:
         """Return the cost of a verification pass over several new tokens of one user.
 
         Args:
             length: Number of tokens in the user's cache before the pass.
-            pairs: For each layer, the number of tokens routed to each expert; by default, as
-                ``Program.routing`` assumes.
+            expert_tokens: For each layer, the number of tokens routed to each expert. In layers
+                that are missing (by default, all), the routing of ``Program.routing`` is assumed.
         """
-        return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), pairs)
+        return self._cost(self.program.phases.index(self.program.verify[0]), *self.verify_use(length), expert_tokens)
 
     def verify_use(self, length: int) -> CacheUse:
         """Return a key that determines the cost of a verification pass.
@@ -204,7 +204,7 @@ class Fabric:
         """
         return self._counts.classes(phase.steps)
 
-    def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], pairs: Pairs) -> PhaseCost:
+    def _cost(self, index: int, slots: Slots, lengths: tuple[int, ...], expert_tokens: ExpertTokens) -> PhaseCost:
         """Return the cost of one run of a phase.
 
         Args:
@@ -212,16 +212,16 @@ class Fabric:
             slots: Cached tokens on the fullest row of PEs, for each stage (a group of layers).
             lengths: Number of tokens in each user's cache before a decode pass; empty for other
                 phases.
-            pairs: For each layer, the number of tokens routed to each expert.
+            expert_tokens: For each layer, the number of tokens routed to each expert.
         """
         phase = self.program.phases[index]
         key = CostClass(phase.steps, phase.begins, slots)
-        if not pairs and key in self._assumed:
+        if not expert_tokens and key in self._assumed:
             return self._with_shift(self._assumed[key], phase, slots, lengths)
         cost_without_experts = self._without_experts.get(key) or self._evaluate(phase, slots)
         classes = self._counts.shape_classes(phase.steps)
-        cost = self._routed.with_routed_steps(cost_without_experts, phase, classes, slots, pairs)
-        if pairs:  # other runs with the same cache use may choose other experts
+        cost = self._routed.with_routed_steps(cost_without_experts, phase, classes, slots, expert_tokens)
+        if expert_tokens:  # other runs with the same cache use may choose other experts
             self._without_experts[key] = cost_without_experts
         else:
             self._assumed[key] = cost

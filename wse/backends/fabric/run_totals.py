@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wse.arrays import I64
 from wse.backends.fabric.causes import CAUSES
-from wse.backends.fabric.expert_columns import ASSUMED, Pairs
+from wse.backends.fabric.expert_columns import ASSUMED, ExpertTokens
 from wse.backends.fabric.links.link_map import NOTHING, PLANE, Link, scale_words
 from wse.backends.fabric.links.routes import DIRECTIONS, Routes
 from wse.backends.fabric.model import Fabric
@@ -141,15 +141,15 @@ class RunTotals:
         rectangles = np.concatenate([totals.rectangles() for totals in (self.prefill, self.decode, self.verify)])
         return self.fabric.routes.words_on(wafer, rectangles[rectangles[:, PLANE] // DIRECTIONS == wafer])
 
-    def prefill_chunk(self, index: int, pairs: Pairs = ASSUMED) -> PhaseCost:
+    def prefill_chunk(self, index: int, expert_tokens: ExpertTokens = ASSUMED) -> PhaseCost:
         """Add one prefill chunk and return its cost.
 
         Args:
             index: Index of the chunk in ``Program.phases``.
-            pairs: For each layer, the number of tokens routed to each expert; by default, as
-                ``Program.routing`` assumes.
+            expert_tokens: For each layer, the number of tokens routed to each expert. In layers
+                that are missing (by default, all), the routing of ``Program.routing`` is assumed.
         """
-        cost, phase = self.fabric.prefill_cost(index, pairs), self.fabric.program.phases[index]
+        cost, phase = self.fabric.prefill_cost(index, expert_tokens), self.fabric.program.phases[index]
         self.lengths[phase.user] = phase.cached + phase.tokens
         self._add(self.prefill, index, cost)
         return cost
@@ -170,35 +170,36 @@ class RunTotals:
             self.lengths[phase.user] = phase.cached + phase.tokens
         return costs
 
-    def decode_token(self, *lengths: int, pairs: Pairs = ASSUMED) -> tuple[CacheUse, PhaseCost]:
+    def decode_token(self, *lengths: int, expert_tokens: ExpertTokens = ASSUMED) -> tuple[CacheUse, PhaseCost]:
         """Add one decode pass, which generates a token for each user.
 
         Args:
             lengths: Number of tokens in each user's cache; by default, the number after the
                 previous passes.
-            pairs: For each layer, the number of tokens routed to each expert; by default, as
-                ``Program.routing`` assumes.
+            expert_tokens: For each layer, the number of tokens routed to each expert. In layers
+                that are missing (by default, all), the routing of ``Program.routing`` is assumed.
 
         Returns:
             A key that determines the cost of the pass (see `Fabric.cache_use`), and the cost.
         """
         self.lengths = list(lengths) or self.lengths
-        cost, key = self.fabric.decode_cost(*self.lengths, pairs=pairs), self.fabric.cache_use(self.lengths)
+        cost = self.fabric.decode_cost(*self.lengths, expert_tokens=expert_tokens)
+        key = self.fabric.cache_use(self.lengths)
         self.lengths = [length + 1 for length in self.lengths]
         self._add(self.decode, self.fabric.program.decode_index, cost)
         return key, cost
 
-    def verify_pass(self, accepted: int, user: int = 0, pairs: Pairs = ASSUMED) -> PhaseCost:
+    def verify_pass(self, accepted: int, user: int = 0, expert_tokens: ExpertTokens = ASSUMED) -> PhaseCost:
         """Add a verification pass over several new tokens of a user and return its cost.
 
         Args:
             accepted: Number of tokens that remain in the cache, that is, the tokens before the
                 first wrong draft token.
             user: Index of the user.
-            pairs: For each layer, the number of tokens routed to each expert; by default, as
-                ``Program.routing`` assumes.
+            expert_tokens: For each layer, the number of tokens routed to each expert. In layers
+                that are missing (by default, all), the routing of ``Program.routing`` is assumed.
         """
-        cost, program = self.fabric.verify_cost(self.lengths[user], pairs), self.fabric.program
+        cost, program = self.fabric.verify_cost(self.lengths[user], expert_tokens), self.fabric.program
         self._add(self.verify, program.phases.index(program.verify[user]), cost)
         self.lengths[user] += accepted
         return cost

@@ -132,7 +132,7 @@ def plan_line(
     Args:
         messages: int32 ``[m, 3]``: index of the sending PE, index of the receiving PE, and
             `Arrival` (how the words are combined or stored) of each message.
-        colours: int32 ``[m]``, colour (virtual channel) of each message. None to choose colours.
+        colours: int32 ``[m]``, colour of each message. None to choose colours.
         part: int32 ``[m]``. If a vector of words is divided into parts, each message carries one
             part, and this is its index; None if vectors are not divided.
         store_and_forward: Whether a PE receives all words of a message before it sends. If False
@@ -237,7 +237,7 @@ def _flows(messages: I32, colours: I32 | None, part: I32 | None) -> list[Flow]:
     Args:
         messages: int32 ``[m, 3]``: index of the sending PE, index of the receiving PE, and
             `Arrival` (how the words are combined or stored) of each message.
-        colours: int32 ``[m]``, colour (virtual channel) of each message. None if the colours are
+        colours: int32 ``[m]``, colour of each message. None if the colours are
             chosen later.
         part: int32 ``[m]``. If a vector of words is divided into parts, each message carries one
             part, and this is its index; None if vectors are not divided.

@@ -1,11 +1,12 @@
 """Pass 5: assign colours to the routes of all transfers.
 
-A colour is one of the few routes (24 on current wafers) that a router can be set up for at a time.
-A pattern, such as an all-reduce along rows, needs its colours on every PE of its lines. If the
-patterns of a stage need more colours in total than the wafer has, some patterns share colours.
-Before such a pattern runs, its routes are rewritten unless they are already set up, which costs
-cycles. Published kernels do the same: working notes of a CS-3 language-model project (EPCC 2026)
-use 8 of 24 colours and rewrite routes 6 times per layer.
+A colour is one of the few numbers (24 on current wafers) that a word can carry. Every router has
+one configured path per colour. The *route* of a pattern, such as an all-reduce along rows, is the
+configuration of one or more colours in the routers of all PEs on its lines. If the routes of a
+stage need more colours in total than the wafer has, some routes share colours. Before a pattern
+runs, its route is rewritten unless it is already set up, which costs cycles. Published kernels do
+the same: working notes of a CS-3 language-model project (EPCC 2026) use 8 of 24 colours and rewrite
+routes 6 times per layer.
 
 Routes of generated tokens keep dedicated colours as far as possible
 (`wse.compiler.passes.colouring`). Switching between prompts and tokens is rare compared with
@@ -45,8 +46,7 @@ DECODE_WEIGHT = 1000
 class _Stage:
     """The routes of one stage: how often they are used and, once assigned, their colours.
 
-    A route is a path of words through routers. During a transfer, it occupies one or more colours,
-    which are virtual channels of the routers. Token phases are decode and verification.
+    Token phases are decode and verification. The module docstring defines colours and routes.
 
     Attributes:
         colours: Number of colours needed by each route.
@@ -57,7 +57,7 @@ class _Stage:
         token_routes: Routes used in token phases; all routes for the baseline schedule.
         tokens: For each token phase, the blocks in order, each with the number of consecutive runs;
             empty for the baseline schedule.
-        number: Index of each route, in descending order of use.
+        index_of_route: Index of each route, in descending order of use.
         colouring: The assigned colours.
     """
 
@@ -67,20 +67,19 @@ class _Stage:
     groups: list[frozenset[Key]] = field(default_factory=list)
     token_routes: set[Key] = field(default_factory=set)
     tokens: list[list[tuple[Block, int]]] = field(default_factory=list)
-    number: dict[Key, int] = field(default_factory=dict)
+    index_of_route: dict[Key, int] = field(default_factory=dict)
     colouring: Colouring = field(default_factory=lambda: Colouring((), 0, ()))
 
     @property
     def all_own(self) -> bool:
         """True if every route of the stage has its own colours, so that none is ever rewritten."""
-        return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.number)
+        return not any(self.colouring.conflicts) and self.colouring.own.bit_count() == len(self.index_of_route)
 
 
 def route(state: State) -> State:
     """Assign router colours to all transfers and count how often routes are rewritten at run time.
 
-    A colour is a virtual channel of the routers. A route, the configuration of routers for a
-    transfer, must be rewritten if another route has used its colours. The pass fills in
+    A route must be rewritten if another route has used its colours. The pass fills in
     ``colour_uses`` and ``route_rewrites``.
 
     Raises:
@@ -88,18 +87,18 @@ def route(state: State) -> State:
     """
     stages, route_rewrites = _colour_stages(state, BlockRoutes(state.patterns))
     uses = []
-    for number, stage in stages.items():
-        for key, route_number in stage.number.items():
+    for stage_index, stage in stages.items():
+        for key, route_index in stage.index_of_route.items():
             kind, pattern, axis = key
             uses.append(
                 ColourUse(
-                    stage=number,
+                    stage=stage_index,
                     pattern=TRANSFERS[kind].name if pattern == NO_PATTERN else state.patterns[pattern].name,
                     axis=axis,
-                    first=stage.colouring.first[route_number],
+                    first=stage.colouring.first[route_index],
                     colours=stage.colours[key],
-                    is_rewritten=bool(stage.colouring.conflicts[route_number])
-                    or not stage.colouring.own >> route_number & 1,
+                    is_rewritten=bool(stage.colouring.conflicts[route_index])
+                    or not stage.colouring.own >> route_index & 1,
                 )
             )
     return replace(
@@ -110,9 +109,8 @@ def route(state: State) -> State:
 def count_route_rewrites(state: State, routes: BlockRoutes) -> dict[SymSteps, I32]:
     """Return how many routes each step must rewrite at run time.
 
-    A step rewrites a route (the configuration of routers for a transfer) if the colours of the
-    route were last used by another route. The search for all-reduce trees uses the counts to
-    compare sets of patterns.
+    A step rewrites a route if the colours of the route were last used by another route. The search
+    for all-reduce trees uses the counts to compare sets of patterns.
 
     Args:
         state: State after lowering.
@@ -144,8 +142,8 @@ def _colour_stages(state: State, routes: BlockRoutes) -> tuple[dict[int, _Stage]
         number of route rewrites per step, int32 ``[steps]``.
     """
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)  # 1
-    for number, stage in stages.items():  # 2
-        _assign(stage, available, number, routes, state.options.cache)
+    for stage_index, stage in stages.items():  # 2
+        _assign(stage, available, stage_index, routes, state.options.cache)
     # 3. Phases with the same steps are counted once.
     is_prompt = {phase.steps: phase.name == PREFILL for phase in state.phases}
     return stages, {
@@ -156,8 +154,7 @@ def _colour_stages(state: State, routes: BlockRoutes) -> tuple[dict[int, _Stage]
 def _demand(state: State, routes: BlockRoutes) -> dict[int, _Stage]:
     """Count how often each stage uses each route, before colours are assigned.
 
-    A route is the configuration of routers for a transfer. A stage is a region of PEs with its
-    layers.
+    A stage is a region of PEs with its layers.
 
     Args:
         state: State after lowering.
@@ -168,29 +165,29 @@ def _demand(state: State, routes: BlockRoutes) -> dict[int, _Stage]:
     """
     stage_of = attrgetter("stage")
     phases = distinct_phases(state.phases)
-    is_released = state.options.schedule == BASELINE
-    used_stages = {run.stage for number in phases for run in state.phases[number].steps.runs}
-    stages = {number: _Stage() for number in sorted(used_stages)}
-    token_phases = {number for number in phases if is_released or state.phases[number].name != PREFILL} or set(phases)
-    for number, count in phases.items():
-        phase, is_token_phase = state.phases[number], number in token_phases
+    is_baseline = state.options.schedule == BASELINE
+    used_stages = {run.stage for phase_index in phases for run in state.phases[phase_index].steps.runs}
+    stages = {stage_index: _Stage() for stage_index in sorted(used_stages)}
+    token_phases = {
+        phase_index for phase_index in phases if is_baseline or state.phases[phase_index].name != PREFILL
+    } or set(phases)
+    for phase_index, count in phases.items():
+        phase, is_token_phase = state.phases[phase_index], phase_index in token_phases
         weight = count * (1 if phase.name == PREFILL else DECODE_WEIGHT)
-        for (stage, block), runs in Counter((run.stage, run.block) for run in phase.steps.runs).items():
-            _count_block(stages[stage], block, routes, runs * weight, is_of_tokens=is_token_phase)
-        if is_token_phase and not is_released:
-            for stage, runs_of_stage in groupby(sorted(phase.steps.runs, key=stage_of), key=stage_of):
+        for (stage_index, block), runs in Counter((run.stage, run.block) for run in phase.steps.runs).items():
+            _count_block(stages[stage_index], block, routes, runs * weight, is_of_tokens=is_token_phase)
+        if is_token_phase and not is_baseline:
+            for stage_index, runs_of_stage in groupby(sorted(phase.steps.runs, key=stage_of), key=stage_of):
                 blocks = ((block, len(list(repeats))) for block, repeats in groupby(run.block for run in runs_of_stage))
-                stages[stage].tokens.append(list(blocks))
+                stages[stage_index].tokens.append(list(blocks))
     return stages
 
 
-def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int, *, is_of_tokens: bool) -> None:
+def _count_block(stage: _Stage, block: Block, routes: BlockRoutes, weight: int, *, is_of_tokens: bool) -> None:
     """Count how often a block (list of steps) uses each route, and add this to a stage's record.
 
-    A route is the configuration of routers for a transfer.
-
     Args:
-        demand: Record of the stage on which the block runs; changed in place.
+        stage: Record of the stage on which the block runs; changed in place.
         block: Steps whose routes are counted.
         routes: Lookup of the routes that the steps of each block need.
         weight: How often the block runs in a request. Outside of prompts, this is multiplied by
@@ -202,24 +199,22 @@ def _count_block(demand: _Stage, block: Block, routes: BlockRoutes, weight: int,
     for step, need in zip(block.steps, routes.of(block), strict=True):
         if need is None:
             continue
-        key, demand.colours[need[0]] = need
+        key, colours = need
+        stage.colours[key] = colours
         uses = weight * (1 if step.loop < 0 else block.loops[step.loop][2])
-        demand.uses[key] += uses
+        stage.uses[key] += uses
         if is_of_tokens:
-            demand.token_routes.add(key)
+            stage.token_routes.add(key)
         else:
-            demand.prompt_uses[key] += uses
-        demand.groups.append(frozenset((key,)))
+            stage.prompt_uses[key] += uses
+        stage.groups.append(frozenset((key,)))
         if step.overlap >= 0:
             groups[step.overlap].append(key)
-    demand.groups += [frozenset(group) for group in groups.values()]
+    stage.groups += [frozenset(group) for group in groups.values()]
 
 
-def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cache: ResultCache) -> None:
+def _assign(stage: _Stage, available: int, stage_index: int, routes: BlockRoutes, cache: ResultCache) -> None:
     """Assign colours to all routes of a stage.
-
-    A route is the configuration of routers for a transfer, and a colour is one of the few virtual
-    channels of each router.
 
     1. Index the routes in descending order of use.
     2. Collect everything that affects the choice in a `RouteDemand`, which refers to routes by
@@ -229,7 +224,7 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
     Args:
         stage: Record of the stage, which receives the indices and the colours.
         available: Number of the wafer's colours that patterns may use.
-        number: Index of the stage, used in the error message.
+        stage_index: Index of the stage, used in the error message.
         routes: Routes of all blocks.
         cache: The request's cache.
 
@@ -237,27 +232,27 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
         TooFewColours: Routes that are used concurrently need more colours than are available.
     """
     # 1. Index the routes.
-    stage.number = {key: i for i, (key, _) in enumerate(stage.uses.most_common())}
+    stage.index_of_route = {key: i for i, (key, _) in enumerate(stage.uses.most_common())}
     # 2. Collect the demand.
     groups = set(stage.groups)
     max_widths = [
         max((sum(stage.colours[key] for key in group) for group in groups if group <= routes_in_phases), default=0)
-        for routes_in_phases in (stage.token_routes, set(stage.number))
+        for routes_in_phases in (stage.token_routes, set(stage.index_of_route))
     ]
-    simultaneous = [0] * len(stage.number)
+    simultaneous = [0] * len(stage.index_of_route)
     for group in groups:
         for key, other_route in permutations(group, 2):
-            simultaneous[stage.number[key]] |= 1 << stage.number[other_route]
+            simultaneous[stage.index_of_route[key]] |= 1 << stage.index_of_route[other_route]
     visits: dict[Block, Visits] = {
-        block: tuple((stage.number[key], times) for _, key, times in routes.visits(block))
+        block: tuple((stage.index_of_route[key], times) for _, key, times in routes.visits(block))
         for phase in stage.tokens
         for block, _ in phase
     }
     uses = stage.prompt_uses or stage.uses
     demand = RouteDemand(
-        widths=tuple(stage.colours[key] for key in stage.number),
-        is_in_tokens=tuple(key in stage.token_routes for key in stage.number),
-        uses=tuple(uses[key] for key in stage.number),
+        widths=tuple(stage.colours[key] for key in stage.index_of_route),
+        is_in_tokens=tuple(key in stage.token_routes for key in stage.index_of_route),
+        uses=tuple(uses[key] for key in stage.index_of_route),
         simultaneous_routes=tuple(simultaneous),
         max_widths=(max_widths[0], max_widths[1]),
         tokens=tuple(tuple((visits[block], times) for block, times in phase) for phase in stage.tokens),
@@ -265,8 +260,8 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
     found = cache.of(colouring, 512)(demand, available)  # 3
     if found is None:
         raise TooFewColours(
-            f"stage {number}: patterns that run at the same time need {max_widths[1]} colours, but the wafer has only "
-            f"{available} for them: use a wafer with more colours"
+            f"stage {stage_index}: patterns that run at the same time need {max_widths[1]} colours, but the wafer has "
+            f"only {available} for them: use a wafer with more colours"
         )
     stage.colouring = found
 
@@ -274,8 +269,8 @@ def _assign(stage: _Stage, available: int, number: int, routes: BlockRoutes, cac
 def _route_rewrites(phase: SymSteps, stages: Mapping[int, _Stage], routes: BlockRoutes, *, is_prompt: bool) -> I32:
     """Return how many routes each step rewrites in one run of a phase, over all loop iterations.
 
-    A route is the configuration of routers for a transfer. It must be rewritten before a transfer
-    if another route has used its colours (virtual channels of the routers) in the meantime.
+    A route must be rewritten before a transfer if another route has used its colours in the
+    meantime.
 
     Args:
         phase: Steps of the phase.
@@ -288,7 +283,7 @@ def _route_rewrites(phase: SymSteps, stages: Mapping[int, _Stage], routes: Block
         int32 ``[steps]``.
     """
     counts = np.zeros(len(phase), np.int32)
-    set_routes = {number: stage.colouring.own for number, stage in stages.items()}
+    set_routes = {stage_index: stage.colouring.own for stage_index, stage in stages.items()}
     last_steps = dict.fromkeys(stages, 0)
     for run in phase.runs:
         stage = stages[run.stage]
@@ -296,9 +291,9 @@ def _route_rewrites(phase: SymSteps, stages: Mapping[int, _Stage], routes: Block
             continue
         for index_in_block, key, times in routes.visits(run.block):
             last_steps[run.stage] = run.step + index_in_block
-            visit = (stage.number[key], times)
+            visit = (stage.index_of_route[key], times)
             count, set_routes[run.stage] = rewrite_count((visit,), set_routes[run.stage], stage.colouring.conflicts)
             counts[run.step + index_in_block] += count
-    for number, stage in stages.items():
-        counts[last_steps[number]] += (stage.colouring.own & ~set_routes[number]).bit_count() * is_prompt
+    for stage_index, stage in stages.items():
+        counts[last_steps[stage_index]] += (stage.colouring.own & ~set_routes[stage_index]).bit_count() * is_prompt
     return counts

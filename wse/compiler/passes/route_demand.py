@@ -173,8 +173,7 @@ class RouteDemand(NamedTuple):
     def sharers_by_colour(self, route: int, start: int, end: int, first: dict[int, int]) -> list[tuple[int, int]]:
         """Return the routes that would share a colour with a route, for each possible first colour.
 
-        A route is the configuration of routers for a transfer. It occupies one or more consecutive
-        colours (virtual channels of the routers).
+        A route occupies one or more consecutive colours.
 
         Args:
             route: Index of the route.
@@ -194,8 +193,7 @@ class RouteDemand(NamedTuple):
     def contention(self, route: int, first: dict[int, int], at: int) -> tuple[int, int]:
         """Return how often other routes use the colours that a route would get.
 
-        A colour is a virtual channel of the routers, and a route is the configuration of routers
-        for a transfer. Colours with few uses are the best ones to share.
+        Colours with few uses are the best ones to share.
 
         Args:
             route: Index of the route.
@@ -211,9 +209,6 @@ class RouteDemand(NamedTuple):
     def conflicts(self, first: dict[int, int]) -> list[int]:
         """For each route, return the other routes that share a colour with it, as a bit set.
 
-        A route is the configuration of routers for a transfer. It occupies one or more colours
-        (virtual channels of the routers).
-
         Args:
             first: First colour of each route that already has colours. The set is empty for a route
                 without colours.
@@ -228,8 +223,7 @@ class RouteDemand(NamedTuple):
     def sharers(self, route: int, at: int, first: dict[int, int]) -> list[int]:
         """Return the routes that would share a colour with a route that starts at colour ``at``.
 
-        A route is the configuration of routers for a transfer. It occupies one or more consecutive
-        colours (virtual channels of the routers).
+        A route occupies one or more consecutive colours.
 
         Args:
             route: Index of the route.

@@ -65,11 +65,11 @@ def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
 
 
 def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
-    """Return the line and message lengths of an all-reduce if a search may choose its groups.
+    """Return the size of an all-reduce whose number of groups a search may choose, else None.
 
-    The all-reduce must be a K-tree, which adds up values within groups of PEs, then among the
-    groups. The request must not specify the groups, and the number of elements must not change
-    between iterations. The result is None for all other steps.
+    The step must be a K-tree all-reduce, which adds up values within groups of PEs and then among
+    the groups. The request must not specify the groups, and the number of elements must not change
+    between iterations.
     """
     if not is_line(step):
         return None
@@ -83,8 +83,9 @@ def _tree_size(c: Context, step: SymStep) -> TreeSize | None:
     ):
         return None
     length, segments = args[0], tree_options.get("segments", ())
-    pes, (first, count) = max((count for _, count in segments), default=length), (*segments, (0, length))[0]
-    pes_around = (first, length - first - count) if tree_options.get("to_all") else (0, 0)
+    pes = max((pe_count for _, pe_count in segments), default=length)
+    first, first_count = segments[0] if segments else (0, length)
+    pes_around = (first, length - first - first_count) if tree_options.get("to_all") else (0, 0)
     sizes = (elements.fixed, elements.per_slot, elements.per_pair)
     payload = [size * c.options.element_bytes(step.view) for size in sizes]
     return TreeSize(c.name, pes, *payload, *pes_around)

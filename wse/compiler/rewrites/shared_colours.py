@@ -26,8 +26,8 @@ PATTERNS: Final = (k_tree, multicast, shared_multicast)
 def _apply(c: Context, block_steps: BlockSteps, setting: int) -> None:
     """Replace all-reduce trees and multicasts with variants that need fewer router colours.
 
-    The variants use the same colours in both directions along a line of PEs. Colours are the
-    virtual channels of routers. The steps are modified in place. ``setting`` is not used.
+    The variants use the same colours in both directions along a line of PEs. The steps are modified
+    in place. ``setting`` is not used.
     """
     for index, step in enumerate(block_steps.steps):
         if not is_line(step):

@@ -18,7 +18,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number, pair_table
 from wse.reports.terminal import WIDEST, count
 from wse.studies.claims.certainty import Cases, Verdict, Verdicts, certainty_at_ends, certainty_of
-from wse.studies.claims.laboratory import Laboratory
+from wse.studies.claims.shared_computations import SharedComputations
 
 Points = tuple[tuple[float, float], ...]
 
@@ -92,7 +92,7 @@ class Claim:
     text: str
     source: str
     command: str
-    decide: Callable[[Laboratory], Finding] = field(repr=False)
+    decide: Callable[[SharedComputations], Finding] = field(repr=False)
     is_drawn: bool = True
 
 

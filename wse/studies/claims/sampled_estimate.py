@@ -52,10 +52,10 @@ def sampled_estimate(request: EstimateRequest, link: WaferLink | None) -> Sample
     return SampledEstimate(
         result=estimate_of(layout.prepared, layout.compilation.program),
         time_ratios=sampled_times(uncertainty, SAMPLES, SEED),
-        uncertain_names=uncertain_names(uncertainty),
+        uncertain_names=names_of_uncertain_numbers(uncertainty),
     )
 
 
-def uncertain_names(uncertainty: Uncertainty) -> frozenset[str]:
+def names_of_uncertain_numbers(uncertainty: Uncertainty) -> frozenset[str]:
     """Return the names of the constants and of the model error that the time per token depends on."""
     return frozenset({*(constant.name for constant in uncertainty.surface.constants), DECODE_ERROR})

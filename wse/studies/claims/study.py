@@ -12,22 +12,22 @@ from wse.errors import BadInput
 from wse.reports.output_file import output_path, picture_path, write_output
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.prices import Price, check_prices, prices_text, prices_under, unused_prices_note
-from wse.studies.claims.laboratory import WAFER_NAMES, Laboratory
 from wse.studies.claims.page import image_of, write_page
 from wse.studies.claims.result import Claim, ClaimsResult, Curves, Finding, claim_result, claim_tables
+from wse.studies.claims.shared_computations import WAFER_NAMES, SharedComputations
 
 TOPICS: Final = "wse.studies.claims.topics"
 """Package of the functions that decide claims."""
 
 
-def _decider(name: str) -> Callable[[Laboratory], Finding]:
+def _decider(name: str) -> Callable[[SharedComputations], Finding]:
     """Import and return the function that computes the verdict on a claim.
 
     Args:
         name: Name of the function with its module, such as ``chains.bubbles``.
     """
     module, _, function = name.partition(".")
-    decide: Callable[[Laboratory], Finding] = getattr(import_module(f"{TOPICS}.{module}"), function)
+    decide: Callable[[SharedComputations], Finding] = getattr(import_module(f"{TOPICS}.{module}"), function)
     return decide
 
 
@@ -66,15 +66,15 @@ def decide(
     check_prices(price, [WAFER_NAMES])
     claims = [claim for claim in CLAIMS if not numbers or claim.number in numbers]
     results, curves, used_names = [], {}, set[str]()
-    lab = Laboratory(price=prices_text(price))
+    shared_computations = SharedComputations(price=prices_text(price))
     for i, claim in enumerate(claims):
-        lab.on_work = partial(on_progress, i, len(claims))
-        lab.uncertain_names.clear()
-        lab.priced_names.clear()
-        finding = claim.decide(lab)
-        wafer_prices = prices_under(price, lab.priced_names & WAFER_NAMES)
-        results.append(claim_result(claim, finding, lab.uncertain_names, prices_text(wafer_prices)))
-        used_names |= lab.priced_names
+        shared_computations.on_work = partial(on_progress, i, len(claims))
+        shared_computations.uncertain_names.clear()
+        shared_computations.priced_names.clear()
+        finding = claim.decide(shared_computations)
+        wafer_prices = prices_under(price, shared_computations.priced_names & WAFER_NAMES)
+        results.append(claim_result(claim, finding, shared_computations.uncertain_names, prices_text(wafer_prices)))
+        used_names |= shared_computations.priced_names
         if finding.curves is not None:
             curves[claim.number] = finding.curves
     on_progress(len(claims), len(claims), "")

@@ -102,7 +102,7 @@ class SystemResult(Result):
     element_bytes: Annotated[int, Doc("size of an element of activations", "B")]
     experts: Annotated[ExpertsResult | None, Doc("experts of a layer; absent for models without experts")] = None
     stages: Annotated[tuple[StageResult, ...], Doc("stages, in the order of layers")]
-    context: Annotated[int, Doc("tokens that a user's KV cache has room for")]
+    context: Annotated[int, Doc("capacity of a user's KV cache, in tokens")]
 
     def mapping_file(self) -> str:
         """Format the stages as a mapping file, which ``--mapping`` accepts.

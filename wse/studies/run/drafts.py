@@ -211,7 +211,7 @@ class DraftModel:
         """Run one token through the draft model and return the most likely next id."""
         (likeliest_id,) = self.engine.verify([token])
         self.engine.keep(1)
-        self._clock.verify_pass(1, pairs=dict(self.engine.expert_pairs))
+        self._clock.verify_pass(1, expert_tokens=dict(self.engine.expert_pairs))
         self._cached.append(token)
         self.passes += 1
         return likeliest_id

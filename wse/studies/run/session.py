@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from wse.backends.execute.backend import Backend
 from wse.backends.execute.host_tokens.sampling import Sampler
-from wse.backends.fabric.expert_columns import Pairs
+from wse.backends.fabric.expert_columns import ExpertTokens
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import CacheUse, PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
@@ -139,7 +139,7 @@ class Session:
         tokens = self.engine.decode()
         pairs = self._record_routing(DECODE)
         self._last_run = (self.program.decode, list(self.clock.lengths))
-        use, cost = self.clock.decode_token(pairs=pairs)
+        use, cost = self.clock.decode_token(expert_tokens=pairs)
         wall = time.perf_counter() - began
         self._record_pass(self.program.decode_index, use, cost, pairs, start_cycle, wall)
         for user, token in enumerate(tokens):
@@ -217,7 +217,7 @@ class Session:
                 self._record_token(user, token, self._last_pass, cycles, wall)
                 wall = 0.0
 
-    def _record_routing(self, phase: str) -> Pairs:
+    def _record_routing(self, phase: str) -> ExpertTokens:
         """Add the last pass's token count per expert to the totals of the run.
 
         Args:
@@ -238,7 +238,7 @@ class Session:
         self.keeper.write(RunRecorder.add_token, user, token, text, pass_index, position, cycles, wall_s)
 
     def _record_pass(
-        self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
+        self, phase_index: int, use: CacheUse, cost: PhaseCost, expert_tokens: ExpertTokens, start: float, wall_s: float
     ) -> None:
         """Write the record of one pass to the trace.
 
@@ -246,12 +246,12 @@ class Session:
             phase_index: Index of the phase of the Program (compiled model) that the pass executed.
             use: Occupied KV-cache slots.
             cost: Cycles and traffic of the pass.
-            pairs: Number of tokens routed to each expert, keyed by layer.
+            expert_tokens: Number of tokens routed to each expert, keyed by layer.
             start: Cycle at which the pass started, counted from the start of the run.
             wall_s: Wall-clock time of the pass on this computer, in seconds.
         """
         self._passes += 1
-        pass_index = self.keeper.write(RunRecorder.add_pass, phase_index, use, cost, pairs, start, wall_s)
+        pass_index = self.keeper.write(RunRecorder.add_pass, phase_index, use, cost, expert_tokens, start, wall_s)
         self._last_pass = pass_index or 0
 
     def log_wavelets(self, recorder: RunRecorder) -> WaveletsResult:

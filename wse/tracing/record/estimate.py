@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from wse.arrays import I64
-from wse.backends.fabric.expert_columns import Pairs
+from wse.backends.fabric.expert_columns import ExpertTokens
 from wse.backends.fabric.phase_cost import CacheUse, PhaseCost, TokenClass
 from wse.backends.fabric.run_totals import RunTotals, TimedRun
 from wse.compiler.placeable import Placeable
@@ -169,7 +169,7 @@ class _Passes:
         self._recorder.writer.append("token", {**row, **amounts})
 
 
-def assumed_routing(program: Program, phase: Phase) -> Pairs:
+def assumed_routing(program: Program, phase: Phase) -> ExpertTokens:
     """Return how many tokens each expert is assumed to process in a pass.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from wse.arrays import I64
-from wse.backends.fabric.expert_columns import Pairs
+from wse.backends.fabric.expert_columns import ExpertTokens
 from wse.backends.fabric.links.layer_links import LayerLinks, layer_links
 from wse.backends.fabric.phase_cost import CacheUse, PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
@@ -45,27 +45,28 @@ class ExpertRecord:
         layers = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
         self._stage_of = {layer: stage for kind, layer, stage in layers if kind == "experts"}
 
-    def count(self, phase_index: int, pairs: Pairs, times: int) -> None:
+    def count(self, phase_index: int, expert_tokens: ExpertTokens, times: int) -> None:
         """Add passes with the same routing to the totals.
 
         Args:
             phase_index: Phase that ran.
-            pairs: For each layer, int64 ``[experts]``: number of tokens routed to each expert in
-                one pass.
+            expert_tokens: For each layer, int64 ``[experts]``: number of tokens routed to each
+                expert in one pass.
             times: Number of passes.
         """
-        self.load.add(phase_index, {layer: tokens * times for layer, tokens in pairs.items()})
-        for layer, tokens in pairs.items():
+        self.load.add(phase_index, {layer: tokens * times for layer, tokens in expert_tokens.items()})
+        for layer, tokens in expert_tokens.items():
             self._reach(phase_index, layer, tokens, times)
 
-    def write(self, pass_index: int, pairs: Pairs) -> None:
+    def write(self, pass_index: int, expert_tokens: ExpertTokens) -> None:
         """Write the routing of one pass: a row for each layer and expert with at least one token.
 
         Args:
             pass_index: Index of the pass.
-            pairs: For each layer, int64 ``[experts]``: number of tokens routed to each expert.
+            expert_tokens: For each layer, int64 ``[experts]``: number of tokens routed to each
+                expert.
         """
-        for layer, tokens in pairs.items():
+        for layer, tokens in expert_tokens.items():
             experts = np.flatnonzero(tokens)
             row = {"pass": np.full(len(experts), pass_index), "layer": np.full(len(experts), layer)}
             self._writer.append("routed", {**row, "expert": experts, "tokens": tokens[experts]})
@@ -173,7 +174,7 @@ class Recorder:
         cost: PhaseCost,
         uses: Sequence[CacheUse],
         starts: Sequence[float],
-        pairs: Pairs,
+        expert_tokens: ExpertTokens,
         wall_times_s: Iterable[float] = repeat(0.0),
     ) -> range:
         """Append passes that execute the same schedule, and return their indices.
@@ -187,7 +188,7 @@ class Recorder:
             uses: State of the KV caches before each pass, on which the pass's traffic depends: the
                 cache slots in use, and the number of tokens in each user's cache.
             starts: Cycle in which each pass starts.
-            pairs: For each layer, the number of tokens routed to each expert in one pass.
+            expert_tokens: For each layer, the number of tokens routed to each expert in one pass.
             wall_times_s: Time that the emulator took for each pass, in seconds.
         """
         rows = [(sequence, int(start), wall_s) for start, wall_s in zip(starts, wall_times_s, strict=False)]
@@ -197,7 +198,7 @@ class Recorder:
         steps = self.steps(phase_index)
         self._write_crossings(steps.crossings(cost), index)
         self._count_busy(steps.busy(cost), len(index))
-        self.experts.count(phase_index, pairs, len(index))
+        self.experts.count(phase_index, expert_tokens, len(index))
         return index
 
     def write_shifts(self, phase_index: int, first_pass: int, words: I64, hops: I64) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from wse.backends.execute.host_tokens.sampling import Sampling
 from wse.backends.execute.observation.outputs import Values
 from wse.backends.execute.observation.pe_contents import Bytes, PePlace
-from wse.backends.fabric.expert_columns import Pairs
+from wse.backends.fabric.expert_columns import ExpertTokens
 from wse.backends.fabric.phase_cost import CacheUse, PhaseCost
 from wse.backends.fabric.run_totals import RunTotals
 from wse.compiler.placeable import Placeable
@@ -42,7 +42,7 @@ class _PhaseRun(NamedTuple):
         phase: Index of the phase.
         use: State of the KV caches before the pass.
         cost: Cost of the pass.
-        pairs: For each layer, the number of tokens routed to each expert.
+        expert_tokens: For each layer, the number of tokens routed to each expert.
         start: Cycle in which the pass starts.
         wall_s: Time that the emulator took, in seconds.
         outputs: Recorded op outputs: op index and values.
@@ -53,7 +53,7 @@ class _PhaseRun(NamedTuple):
     phase: int
     use: CacheUse
     cost: PhaseCost
-    pairs: Pairs
+    expert_tokens: ExpertTokens
     start: float
     wall_s: float
     outputs: list[tuple[int, Values]]
@@ -65,7 +65,7 @@ class _PhaseRun(NamedTuple):
 
         Cache shifts are not part of a schedule, so they may differ between passes with equal keys.
         """
-        return (self.number,) if self.pairs else (self.phase, self.cost.cost_class)
+        return (self.number,) if self.expert_tokens else (self.phase, self.cost.cost_class)
 
 
 class RunRecorder(Recorder):
@@ -149,7 +149,7 @@ class RunRecorder(Recorder):
         self._write_if_due()
 
     def add_pass(
-        self, phase_index: int, use: CacheUse, cost: PhaseCost, pairs: Pairs, start: float, wall_s: float
+        self, phase_index: int, use: CacheUse, cost: PhaseCost, expert_tokens: ExpertTokens, start: float, wall_s: float
     ) -> int:
         """Add one pass (one execution of a phase), and return its index.
 
@@ -157,14 +157,14 @@ class RunRecorder(Recorder):
             phase_index: Phase that ran.
             use: State of the KV caches before the pass.
             cost: Cost of the pass.
-            pairs: For each layer, the number of tokens routed to each expert.
+            expert_tokens: For each layer, the number of tokens routed to each expert.
             start: Cycle in which the pass starts.
             wall_s: Time that the emulator took, in seconds.
         """
         number, self._passes = self._passes, self._passes + 1
         outputs, self._outputs = self._outputs, []
         contents, self._contents = self._contents, []
-        self._waiting.append(_PhaseRun(number, phase_index, use, cost, pairs, start, wall_s, outputs, contents))
+        self._waiting.append(_PhaseRun(number, phase_index, use, cost, expert_tokens, start, wall_s, outputs, contents))
         self._write_if_due()
         return number
 
@@ -218,14 +218,14 @@ class RunRecorder(Recorder):
         first, (slots, _) = runs[0], runs[0].use
         # The experts that tokens are routed to affect the cost, so they are part of the key.
         has_routing = self._program.phases[first.phase].steps.depends_on_experts.any()
-        routing = b"".join(tokens.tobytes() for tokens in first.pairs.values()) if has_routing else b""
+        routing = b"".join(tokens.tobytes() for tokens in first.expert_tokens.values()) if has_routing else b""
         key = blake2b(routing, digest_size=16).digest()
         sequence = self.sequence(first.phase, first.cost, slots, key, self.steps(first.phase).shifting)
         uses, starts, wall_times_s = ([getattr(run, name) for run in runs] for name in ("use", "start", "wall_s"))
-        self.passes(first.phase, sequence, first.cost, uses, starts, first.pairs, wall_times_s)
+        self.passes(first.phase, sequence, first.cost, uses, starts, first.expert_tokens, wall_times_s)
         words, hops = (np.stack([getattr(run.cost.traffic, name) for run in runs]) for name in ("words", "hops"))
         self.write_shifts(first.phase, first.number, words, hops)
-        self.experts.write(first.number, first.pairs)
+        self.experts.write(first.number, first.expert_tokens)
         for run in runs:
             for op, values in run.outputs:
                 self.writer.append_tensor(values, pass_index=run.number, op=op)

@@ -39,6 +39,12 @@ class LineStreams:
     the messages. A piece is a part of a message's path.
 
     Attributes:
+        plan: Messages of the line, with the pieces and conflicts of their paths.
+        words: Number of words of each message.
+        costs: Cycle counts and queue sizes for words on a line of PEs.
+        other_lines: Streams of other lines that use the same links or ramps, each with the
+            conflicts of this line's pieces with the pieces of that line.
+        tail: Cycles from the first to the last word of a stream without delays.
         contended: For each piece, whether it shares a link or ramp with another piece.
         arrivals: For each piece, when its words arrive; None until this has been computed.
         stored_ends: For each piece whose words are stored at its end, the time at which all of them
@@ -75,7 +81,7 @@ class LineStreams:
         if any(map(self.contended.__getitem__, pieces)):
             waiting_cycles = max(self.waiting_cycles(piece, first[0]) for piece in pieces)
             first, last = add_delay(first, waiting_cycles), add_delay(last, waiting_cycles)
-            cycles = max(self.contention_cycles(piece, path, first[0], last[0]) for piece in pieces)
+            cycles = max(self.resolve_contention(piece, path, first[0], last[0]) for piece in pieces)
             delayed_last = max(last, add_delay(advance(first, self.tail), cycles))
             contention_cycles = delayed_last[0] - last[0]
             last = delayed_last
@@ -122,13 +128,13 @@ class LineStreams:
         conflicts = self.plan.conflicts.on_same_colour[piece]
         arrivals = [(self.arrivals[conflict.other_piece], conflict.shared_ends) for conflict in conflicts]
         ends = [(arrival.span()[1], shared_ends) for arrival, shared_ends in arrivals if arrival is not None]
-        return wait_on_colour(first, [end for end in ends if end[0] < NEVER]) if conflicts else 0.0
+        return wait_on_colour(first, [end for end in ends if end[0] < NEVER])
 
-    def contention_cycles(self, piece: int, path: StreamPath, first: float, last: float) -> float:
-        """Return how long other messages delay a message, and delay the other messages.
+    def resolve_contention(self, piece: int, path: StreamPath, first: float, last: float) -> float:
+        """Delay a message and its competitors on shared links, and return the message's delay.
 
-        Only messages whose times are already known compete. Such a message is delayed only if its
-        words are stored at their target, because other times may depend on it otherwise.
+        Only messages whose times are already known compete. A competitor is delayed only if its
+        words are stored at its target. Otherwise, other times may already depend on its times.
 
         Args:
             piece: Index of the piece (part of the path) that the words enter.

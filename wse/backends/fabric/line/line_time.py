@@ -232,7 +232,7 @@ class _LineState:
             path.take(start, start + tail, total - ready)  # 6
             cycles: float = tail
             if self.contended[piece]:
-                cycles += self.streams.contention_cycles(piece, path, start - age, start - age + tail)  # 5
+                cycles += self.streams.resolve_contention(piece, path, start - age, start - age + tail)  # 5
             if i < count:
                 cycles += self._lost_ramp_cycles(streams, i, total)  # 3
             last = (total + cycles, hops + cycles, relays, launch, contention + cycles - tail)

@@ -72,7 +72,7 @@ class LinePlan:
         segments: Path segments, in the order in which they are timed.
         pieces: Pieces of all paths.
         hop_cycles: For each piece, the cycles in which a word crosses its links.
-        colours: For each piece, its colour (virtual channel); -1 if no other piece uses the colour.
+        colours: For each piece, its colour; -1 if no other piece uses the colour.
         conflicts: For each piece, the links and ramps (connections between router and PE) that it
             shares with earlier pieces.
     """

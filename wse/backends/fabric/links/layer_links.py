@@ -13,7 +13,6 @@ from types import MappingProxyType
 import numpy as np
 
 from wse.arrays import I64
-from wse.backends.fabric.expert_columns import Pairs
 from wse.backends.fabric.links.layer_moves import moves_of_phase
 from wse.backends.fabric.links.link_map import (
     COL,
@@ -34,7 +33,7 @@ from wse_mappings.mesh.placement import Rect
 Runs = Mapping[tuple[int, Slots, tuple[int, ...]], int]
 """Number of runs of a phase, by phase index and the two parts of a ``CacheUse``."""
 
-Chosen = Mapping[int, Pairs]
+Chosen = Mapping[int, Mapping[int, I64]]
 """Selected experts over all runs of a phase, by phase index and layer.
 
 A value is either the number of tokens routed to each expert, int64 ``[experts]``, or the number of
@@ -90,7 +89,11 @@ def layer_links(
         phases.setdefault(phase.steps, (phase, Counter()))[1][slots, lengths] += times
     moves_by_phase = [  # 1
         moves_of_phase(
-            fabric, phase, times, _pairs(program, phase, chosen_experts), _pairs(program, phase, chosen_wafers)
+            fabric,
+            phase,
+            times,
+            _total_counts(program, phase, chosen_experts),
+            _total_counts(program, phase, chosen_wafers),
         )
         for phase, times in phases.values()
     ]
@@ -108,24 +111,23 @@ def layer_links(
         yield from _by_wafer(fabric.routes, tuple(layers), np.concatenate(parts), np.concatenate(regions))  # 3
 
 
-def _pairs(program: Program, phase: Phase, chosen_experts: Chosen) -> Pairs:
-    """Add up the tokens routed to each expert, over all phases with the same steps as ``phase``.
+def _total_counts(program: Program, phase: Phase, counts: Chosen) -> Mapping[int, I64]:
+    """Add up counts of experts or wafers over all phases with the same steps as ``phase``.
 
     Args:
         program: The compiled Program.
         phase: Prefill chunk, decode pass or verification pass of the Program.
-        chosen_experts: Counts to add up, by phase index and layer: the number of tokens routed to
-            each expert. The function is also used for the number of runs that selected experts on
-            each wafer.
+        counts: Counts to add up, by phase index and layer: the number of tokens routed to each
+            expert, or the number of runs that selected experts on each wafer.
 
     Returns:
         For each layer, the sum of the counts.
     """
-    pairs_by_layer: dict[int, I64] = {}
-    for index, layers in chosen_experts.items():
-        for layer, pairs in layers.items() if program.phases[index].steps is phase.steps else ():
-            pairs_by_layer[layer] = pairs_by_layer[layer] + pairs if layer in pairs_by_layer else pairs
-    return pairs_by_layer
+    totals: dict[int, I64] = {}
+    for index, layers in counts.items():
+        for layer, layer_counts in layers.items() if program.phases[index].steps is phase.steps else ():
+            totals[layer] = totals[layer] + layer_counts if layer in totals else layer_counts
+    return totals
 
 
 def _by_wafer(routes: Routes, layers: tuple[int, ...], rectangles: I64, regions: I64) -> Iterator[LayerLinks]:

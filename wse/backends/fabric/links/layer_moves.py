@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from wse.arrays import I64
-from wse.backends.fabric.expert_columns import Pairs, pairs_by_column
+from wse.backends.fabric.expert_columns import ExpertTokens, pairs_by_column
 from wse.backends.fabric.links.link_map import (
     NOTHING,
     WORDS,
@@ -48,7 +49,9 @@ class Moves:
     counts: dict[int, I64]
 
 
-def moves_of_phase(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs: Pairs, chosen_wafers: Pairs) -> Moves:
+def moves_of_phase(
+    fabric: Fabric, phase: Phase, runs: Counter[CacheUse], expert_tokens: ExpertTokens, chosen_wafers: Mapping[int, I64]
+) -> Moves:
     """Group the transfers of a phase into classes, and count the words of each class on links.
 
     Transfers of a class send the same words over links. The words are summed over all runs of the
@@ -58,7 +61,7 @@ def moves_of_phase(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs:
         fabric: Timing model of the Program.
         phase: Prefill chunk, decode pass or verification pass of the Program.
         runs: Number of runs, keyed by (cache slots in use, tokens in each user's cache).
-        pairs: For each layer, the number of tokens routed to each expert.
+        expert_tokens: For each layer, the number of tokens routed to each expert.
         chosen_wafers: For each layer, the number of runs that selected experts on each wafer.
     """
     program = fabric.program
@@ -75,7 +78,7 @@ def moves_of_phase(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs:
     return Moves(
         regions=[_region(stage) for stage in stages],
         rectangles=[
-            _routed_rectangles(fabric, phase, step, runs.total(), pairs, chosen_wafers)
+            _routed_rectangles(fabric, phase, step, runs.total(), expert_tokens, chosen_wafers)
             if phase.steps.depends_on_experts[step]
             else _over_runs(fabric.traffic, phase, step, uses if grows[step] else in_all)
             for step in distinct.tolist()
@@ -84,7 +87,9 @@ def moves_of_phase(fabric: Fabric, phase: Phase, runs: Counter[CacheUse], pairs:
     )
 
 
-def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs: Pairs, chosen_wafers: Pairs) -> I64:
+def _routed_rectangles(
+    fabric: Fabric, phase: Phase, step: int, runs: int, expert_tokens: ExpertTokens, chosen_wafers: Mapping[int, I64]
+) -> I64:
     """Return the links that a routed step uses, with the total words over all runs of the phase.
 
     A routed step is a step whose work depends on the experts to which tokens are routed.
@@ -94,7 +99,8 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
         phase: Prefill chunk, decode pass or verification pass of the Program.
         step: Index of the step.
         runs: Number of runs of the phase.
-        pairs: For each layer, the number of tokens routed to each expert, summed over the runs.
+        expert_tokens: For each layer, the number of tokens routed to each expert, summed over the
+            runs.
         chosen_wafers: For each layer, the number of runs that selected experts on each wafer.
 
     Returns:
@@ -102,14 +108,14 @@ def _routed_rectangles(fabric: Fabric, phase: Phase, step: int, runs: int, pairs
     """
     if TRANSFERS[phase.steps.code[step]].leaves_wafer:
         return _nonempty_rectangles(_crossing_rectangles(fabric, phase, step, chosen_wafers))
-    columns, empty = pairs_by_column(fabric.program, phase, step, pairs), fabric.program.cache_slots(0)
+    columns, empty = pairs_by_column(fabric.program, phase, step, expert_tokens), fabric.program.cache_slots(0)
     # Words that do not depend on the choice are sent in every run; those of one run are in `all_pairs` already.
     all_pairs = fabric.traffic.traffic_by_pairs(phase, step, empty, columns)
     without_pairs = fabric.traffic.traffic_by_pairs(phase, step, empty, np.zeros_like(columns))
     return _nonempty_rectangles(np.concatenate([all_pairs.rectangles, scale_words(without_pairs.rectangles, runs - 1)]))
 
 
-def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Pairs) -> I64:
+def _crossing_rectangles(fabric: Fabric, phase: Phase, step: int, chosen_wafers: Mapping[int, I64]) -> I64:
     """Return the links that a step between wafers uses, with their words summed over all runs.
 
     The words to a wafer are counted only for the runs in which tokens were routed to experts on

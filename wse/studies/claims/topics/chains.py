@@ -8,8 +8,8 @@ import numpy as np
 
 from wse.reports.terminal import plural
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.laboratory import Laboratory, own_link, with_type
 from wse.studies.claims.result import Finding, FindingBuilder
+from wse.studies.claims.shared_computations import SharedComputations, default_wafer_link, with_type
 from wse.studies.compare.request import WaferLink
 
 MODEL: Final = "llama-3-8b"
@@ -28,25 +28,25 @@ MOSTLY: Final = 0.75
 throughput is lost."""
 
 
-def longer_pipeline(lab: Laboratory) -> Finding:
+def longer_pipeline(shared_computations: SharedComputations) -> Finding:
     """Decide whether a model on N wafers is N times slower for one user than on one (claim 2).
 
     The speed is computed on 1 to 8 wafers for three inter-wafer link latencies.
     """
     lines, exponents = {}, {}
     for hop in HOPS_US:
-        link = WaferLink(own_link().bytes_per_s, hop * MICRO)
-        rates = [lab.speeds(MODEL, link if wafers > 1 else None, wafers=wafers) for wafers in COUNTS]
+        link = WaferLink(default_wafer_link().bytes_per_s, hop * MICRO)
+        rates = [shared_computations.speeds(MODEL, link if wafers > 1 else None, wafers=wafers) for wafers in COUNTS]
         lines[f"{hop:g} µs per link"] = tuple(
             (float(count), float(rate[0])) for count, rate in zip(COUNTS, rates, strict=True)
         )
         exponents[hop] = np.log(rates[0] / rates[-1]) / np.log(COUNTS[-1] / COUNTS[0])
-    four_wafers = lab.estimate(SERVED)
+    four_wafers = shared_computations.estimate(SERVED)
     assert four_wafers.latency.tpot_by is not None
     assert four_wafers.latency.tpot_s is not None
     crossing_fraction = four_wafers.latency.tpot_by.crossing_s / four_wafers.latency.tpot_s
-    speed_ratio = lab.speed(MODEL, wafers=COUNTS[-1]) / lab.speed(MODEL, wafers=1)
-    outside_fraction = lab.estimate(MODEL, wafers=1).latency.user.outside_share or 0.0
+    speed_ratio = shared_computations.speed(MODEL, wafers=COUNTS[-1]) / shared_computations.speed(MODEL, wafers=1)
+    outside_fraction = shared_computations.estimate(MODEL, wafers=1).latency.user.outside_share or 0.0
     is_proportional = np.array([exponent >= PROPORTIONAL for exponent in exponents.values()])
     builder = FindingBuilder(
         "longer_pipeline",
@@ -68,7 +68,7 @@ def longer_pipeline(lab: Laboratory) -> Finding:
     )
 
 
-def latency_not_throughput(lab: Laboratory) -> Finding:
+def latency_not_throughput(shared_computations: SharedComputations) -> Finding:
     """Decide whether adding wafers to a chain costs latency but not throughput (claim 3).
 
     Each wafer is one pipeline stage. Tokens/s per wafer are computed with one stream (one batch of
@@ -77,11 +77,11 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
     builder, lines = FindingBuilder("latency_not_throughput", model=with_type(MODEL)), {}
     single_stream_rates, saturated_rates = [], []
     for wafers in COUNTS:
-        result = lab.estimate(MODEL, wafers=wafers, mapping="region")
+        result = shared_computations.estimate(MODEL, wafers=wafers, mapping="region")
         assert result.schedule is not None
         schedule = result.schedule
-        single_stream_rates.append(lab.speeds(MODEL, wafers=wafers, mapping="region") / wafers)
-        saturated_rates.append(lab.saturated_speeds(MODEL, wafers=wafers, mapping="region") / wafers)
+        single_stream_rates.append(shared_computations.speeds(MODEL, wafers=wafers, mapping="region") / wafers)
+        saturated_rates.append(shared_computations.saturated_speeds(MODEL, wafers=wafers, mapping="region") / wafers)
         names = {"count": wafers, "wafers": plural(wafers, "wafer")}
         builder.add("alone_{count}", single_stream_rates[-1], **names)
         streams = plural(schedule.streams_to_saturate, "stream")
@@ -100,7 +100,7 @@ def latency_not_throughput(lab: Laboratory) -> Finding:
     )
 
 
-def bubbles(lab: Laboratory) -> Finding:
+def bubbles(shared_computations: SharedComputations) -> Finding:
     """Decide whether pipeline stages are mostly idle unless there are many requests (claim 12).
 
     A stream is a batch that passes through the pipeline. With one stream, each stage is idle while
@@ -113,11 +113,11 @@ def bubbles(lab: Laboratory) -> Finding:
     the fraction of time that S identical stages are idle when M streams enter an empty pipeline and
     run until it is empty again.
     """
-    result = lab.estimate(SERVED)
+    result = shared_computations.estimate(SERVED)
     assert result.schedule is not None
     schedule = result.schedule
     stages, first, last = schedule.stages, schedule.rows[0], schedule.rows[-1]
-    min_idle_fractions = 1 - lab.speeds(SERVED) / lab.saturated_speeds(SERVED)
+    min_idle_fractions = 1 - shared_computations.speeds(SERVED) / shared_computations.saturated_speeds(SERVED)
     max_streams = plural(last.streams, "stream")
     builder = FindingBuilder("bubbles", model=with_type(SERVED), wafers=result.system.wafers, max_streams=max_streams)
     builder.add("stages", stages)

@@ -15,9 +15,9 @@ from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users, users_at_speed
 from wse.serving.prices import prices_text, prices_under
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.laboratory import WAFER_NAMES, Laboratory, context_text, with_type
 from wse.studies.claims.result import Finding, FindingBuilder
 from wse.studies.claims.serving import DTYPE, GPUS, Serving, gpu_deployment, gpu_server, serving_of
+from wse.studies.claims.shared_computations import WAFER_NAMES, SharedComputations, context_text, with_type
 
 DENSE, MIXTURE = "llama-3.1-70b", "deepseek-v3"
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -31,7 +31,7 @@ FAMILY: Final = "deepseek-r1"
 draft heads."""
 
 
-def small_batches(lab: Laboratory) -> Finding:
+def small_batches(shared_computations: SharedComputations) -> Finding:
     """Decide whether a fast mode on GPUs is just a smaller batch at a higher token cost (claim 8).
 
     The cost per token is compared between two service tiers. The plain tier serves the maximum
@@ -56,7 +56,7 @@ def small_batches(lab: Laboratory) -> Finding:
         names = {"case": f"{_identifier(model)}_{gpu}", "subject": subject}
         builder.add("plain_{case}", plain_users, **names)
         builder.add("batch_{case}", fast_users, **names)
-        speeds = serving_of(deployment, 1).rate_of_user / lab.gpu_times(deployment.server)
+        speeds = serving_of(deployment, 1).rate_of_user / shared_computations.gpu_times(deployment.server)
         are_possible.append(speeds >= fast_speed)
         if not plain_users:
             continue
@@ -82,7 +82,7 @@ def _identifier(model: str) -> str:
     return model.replace("-", "_").replace(".", "_")
 
 
-def drafts_or_hardware(lab: Laboratory) -> Finding:
+def drafts_or_hardware(shared_computations: SharedComputations) -> Finding:
     """Decide whether drafts or newer GPUs could explain a fast mode's speed (claim 9).
 
     The speed-ups from drafts (speculative decoding) and from a newer GPU generation are computed
@@ -93,13 +93,14 @@ def drafts_or_hardware(lab: Laboratory) -> Finding:
     builder = FindingBuilder("drafts_or_hardware", mixture=with_type(MIXTURE, DTYPE), dense=with_type(DENSE, DTYPE))
     gains, hardware, products = {}, {}, {}
     for batch in (SMALL, LARGE):
-        drafts = lab.drafts(MIXTURE, "b200", batch, FAMILY)
-        tokens = lab.sampled("tokens per verification pass", _tokens_per_pass(drafts.draft_tokens))
+        drafts = shared_computations.drafts(MIXTURE, "b200", batch, FAMILY)
+        tokens = shared_computations.sampled("tokens per verification pass", _tokens_per_pass(drafts.draft_tokens))
         gains[batch] = drafts.speed_up * tokens / tokens[0]
         builder.add("drafts_{batch}", gains[batch], batch=batch, draft_tokens=drafts.draft_tokens)
     for batch in (SMALL, LARGE):
         old, new = (
-            lab.gpu(DENSE, gpu, batch).rate_of_user / lab.gpu_times(gpu_server(DENSE, gpu), gpu)
+            shared_computations.gpu(DENSE, gpu, batch).rate_of_user
+            / shared_computations.gpu_times(gpu_server(DENSE, gpu), gpu)
             for gpu in ("h200", "b200")
         )
         hardware[batch] = new / old
@@ -136,7 +137,7 @@ def _tokens_per_pass(draft_tokens: int) -> SourcedNumber:
     )
 
 
-def experts_need_users(lab: Laboratory) -> Finding:
+def experts_need_users(shared_computations: SharedComputations) -> Finding:
     """Decide whether large mixtures of experts need large batches (claim 11).
 
     The cost per token in a small batch is divided by the cost in a large batch, for a
@@ -146,9 +147,9 @@ def experts_need_users(lab: Laboratory) -> Finding:
     builder = FindingBuilder("experts_need_users", mixture=with_type(MIXTURE, DTYPE), small=SMALL, large=LARGE)
     lines, ratios = {}, {}
     for model in (MIXTURE, DENSE):
-        runs = [lab.gpu(model, "b200", batch) for batch in BATCHES]
+        runs = [shared_computations.gpu(model, "b200", batch) for batch in BATCHES]
         server = gpu_server(model, "b200")
-        small_times, large_times = (lab.gpu_times(server, f"{users} users") for users in (SMALL, LARGE))
+        small_times, large_times = (shared_computations.gpu_times(server, f"{users} users") for users in (SMALL, LARGE))
         ratios[model] = runs[BATCHES.index(SMALL)].cost_ratio(runs[-1]) * small_times / large_times
         costs = [run.cost_ratio(runs[-1]) for run in runs]
         lines[with_type(model, DTYPE)] = tuple(zip(map(float, BATCHES), costs, strict=True))
@@ -212,7 +213,7 @@ def _price_texts(wafer_price: str | None, gpu_price: str | None) -> dict[str, st
     return phrases
 
 
-def aggregate(lab: Laboratory) -> Finding:
+def aggregate(shared_computations: SharedComputations) -> Finding:
     """Decide whether the total throughput of wafers over all users is low (claim 13).
 
     1. For a short and a long context, determine how many users saturate the wafers and the GPUs.
@@ -221,16 +222,18 @@ def aggregate(lab: Laboratory) -> Finding:
        given with ``--price`` has no range.
     3. Compare the costs on wafers and GPUs, at central prices and at the extremes.
     """
-    wafer_price, gpu_price = (prices_text(prices_under(lab.price, names)) for names in (WAFER_NAMES, ("h200",)))
+    wafer_price, gpu_price = (
+        prices_text(prices_under(shared_computations.price, names)) for names in (WAFER_NAMES, ("h200",))
+    )
     prices = _price_texts(wafer_price, gpu_price)
     builder, lines = FindingBuilder("aggregate", model=with_type(DENSE), gpu_count=GPUS, dtype=DTYPE), {}
     contexts, new = (2_048, 8_192), 1_024
     saturated: dict[str, Serving] = {}
     for context in contexts:
         # 1. Saturated machines.
-        wafers = lab.wafers_for_all(DENSE, context, new)
-        gpu = lab.gpus_for_all(DENSE, "h200", context - new, new)
-        gpus = [lab.gpu(DENSE, "h200", batch, context - new, new) for batch in BATCHES]
+        wafers = shared_computations.wafers_at_saturation(DENSE, context, new)
+        gpu = shared_computations.gpus_at_saturation(DENSE, "h200", context - new, new)
+        gpus = [shared_computations.gpu(DENSE, "h200", batch, context - new, new) for batch in BATCHES]
         saturated |= {f"wafers_{context}": wafers, f"gpus_{context}": gpu}
         # 2. Throughput and cost.
         for machine, run, subject, price in (

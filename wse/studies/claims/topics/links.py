@@ -9,8 +9,8 @@ import numpy as np
 
 from wse.reports.terminal import plural
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.laboratory import Laboratory, own_link, with_type
 from wse.studies.claims.result import Finding, FindingBuilder
+from wse.studies.claims.shared_computations import SharedComputations, default_wafer_link, with_type
 from wse.studies.compare.request import WaferLink
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.choose_layout import choose_layout
@@ -36,25 +36,25 @@ BATCHES: Final = (1, 8, 64, 512)
 VALUE_BYTES: Final = 2
 
 
-def sharding(lab: Laboratory) -> Finding:
+def sharding(shared_computations: SharedComputations) -> Finding:
     """Decide whether a model loses its speed when it is sharded over wafers (claim 4).
 
     One user's speed is computed with whole layers on consecutive wafers, and with every op split
     over all wafers. To find the cause of the loss, the second computation is repeated with a
     thousandth of the link latency, and with a thousand times the link bandwidth.
     """
-    single_wafer_speeds = lab.speeds(MODEL, wafers=1)
-    tensor_split_speeds = lab.speeds(MODEL, wafers=WAFERS, mapping="tensor")
+    single_wafer_speeds = shared_computations.speeds(MODEL, wafers=1)
+    tensor_split_speeds = shared_computations.speeds(MODEL, wafers=WAFERS, mapping="tensor")
     speed_ratios = {
-        "layer_split": lab.speeds(MODEL, wafers=WAFERS) / single_wafer_speeds,
+        "layer_split": shared_computations.speeds(MODEL, wafers=WAFERS) / single_wafer_speeds,
         "tensor_split": tensor_split_speeds / single_wafer_speeds,
     }
-    crossing = lab.estimate(MODEL, wafers=WAFERS, mapping="tensor").crossing
+    crossing = shared_computations.estimate(MODEL, wafers=WAFERS, mapping="tensor").crossing
     assert crossing is not None
-    high_bandwidth = WaferLink(own_link().bytes_per_s * 1_000, own_link().latency_s)
-    low_latency = WaferLink(own_link().bytes_per_s, own_link().latency_s / 1_000)
+    high_bandwidth = WaferLink(default_wafer_link().bytes_per_s * 1_000, default_wafer_link().latency_s)
+    low_latency = WaferLink(default_wafer_link().bytes_per_s, default_wafer_link().latency_s / 1_000)
     bandwidth_gain, latency_gain = (
-        float(lab.speeds(MODEL, link, wafers=WAFERS, mapping="tensor")[0] / tensor_split_speeds[0])
+        float(shared_computations.speeds(MODEL, link, wafers=WAFERS, mapping="tensor")[0] / tensor_split_speeds[0])
         for link in (high_bandwidth, low_latency)
     )
     is_slow = np.array([ratio < 0.5 for ratio in speed_ratios.values()])
@@ -67,13 +67,13 @@ def sharding(lab: Laboratory) -> Finding:
     return builder.finding(by_rule(holds=is_slow.all(axis=0), never=~is_slow.any(axis=0)))
 
 
-def residual_stream(lab: Laboratory) -> Finding:
+def residual_stream(shared_computations: SharedComputations) -> Finding:
     """Decide whether only one hidden vector per token crosses between wafers (claim 5).
 
     The values that cross each boundary between wafers are counted for a model whose hidden vector
     has 7,168 values.
     """
-    lab.on_work(MIXTURE)
+    shared_computations.on_work(MIXTURE)
     values, *values_at_ends = (_values_that_cross(result) for result in estimates_at_ends(MIXTURE))
     min_values, max_values = min(values), max(values)
     is_confirmed = np.array([max(counts) <= min(counts) for counts in (values, *values_at_ends)])
@@ -86,7 +86,7 @@ def residual_stream(lab: Laboratory) -> Finding:
     return builder.finding(
         by_rule(holds=is_confirmed, never=False),
         is_at_ends=True,
-        transfer_us=min_values * VALUE_BYTES / own_link().bytes_per_s / MICRO,
+        transfer_us=min_values * VALUE_BYTES / default_wafer_link().bytes_per_s / MICRO,
     )
 
 
@@ -125,19 +125,19 @@ def _values_that_cross(result: EstimateResult) -> list[float]:
     return [cut.bytes_per_token / VALUE_BYTES for cut in cuts]
 
 
-def slow_link(lab: Laboratory) -> Finding:
+def slow_link(shared_computations: SharedComputations) -> Finding:
     """Decide whether a slow link between wafers, four lanes of PCIe 4.0, would be enough (claim 6).
 
     One user's speed is computed for several link bandwidths and latencies. For larger batches, only
     the time of the transfers is computed.
     """
-    lines, ratios, own = {}, {}, lab.estimate(SERVED)
+    lines, ratios, own = {}, {}, shared_computations.estimate(SERVED)
     assert own.crossing is not None
-    wafers, own_speeds = own.system.wafers, lab.speeds(SERVED)
+    wafers, own_speeds = own.system.wafers, shared_computations.speeds(SERVED)
     for hop in HOPS_US:
         points = []
         for bytes_per_s in RATES:
-            ratio = lab.speeds(SERVED, WaferLink(bytes_per_s, hop * MICRO), wafers=wafers) / own_speeds
+            ratio = shared_computations.speeds(SERVED, WaferLink(bytes_per_s, hop * MICRO), wafers=wafers) / own_speeds
             points.append((bytes_per_s / GIGA, float(ratio[0])))
             ratios[bytes_per_s, hop] = ratio
         lines[f"{hop:g} µs per link"] = tuple(points)

@@ -16,8 +16,8 @@ from wse.reports.terminal import plural
 from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.weight_streaming import StreamingBound
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.laboratory import Laboratory, with_type
 from wse.studies.claims.result import Finding, FindingBuilder
+from wse.studies.claims.shared_computations import SharedComputations, with_type
 from wse.studies.compare.grid.streaming import weights_of
 
 CHIP_SRAM_BYTES: Final = 230e6
@@ -37,7 +37,7 @@ TRILLION: Final = "kimi-k2.6"
 """A trillion-parameter mixture-of-experts model, whose number of layers is used."""
 
 
-def small_chips(lab: Laboratory) -> Finding:
+def small_chips(shared_computations: SharedComputations) -> Finding:
     """Decide whether many small SRAM chips can serve a trillion-parameter model (claim 7).
 
     The model's speed is extrapolated from a smaller model that was measured on 576 chips. It
@@ -63,9 +63,9 @@ def small_chips(lab: Laboratory) -> Finding:
         value=1.0, unit="1", grade="I", source="judgement: synchronisation dominates", range=(1.0, chips_ratio)
     )
     sampled_rates = (
-        lab.sampled("tokens/s of 70B on small chips", RATE)
+        shared_computations.sampled("tokens/s of 70B on small chips", RATE)
         * (LAYERS / spec.layer_count)
-        / lab.sampled(LAYER_TIME, layer_time)
+        / shared_computations.sampled(LAYER_TIME, layer_time)
     )
     fast_speed = FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
     is_fast = sampled_rates >= fast_speed
@@ -93,18 +93,18 @@ MODEL: Final = "llama-3.1-70b"
 BATCHES: Final = (1, 8, 64, 512, 4096)
 
 
-def weight_streaming_speed(lab: Laboratory) -> Finding:
+def weight_streaming_speed(shared_computations: SharedComputations) -> Finding:
     """Decide whether wafers would be much slower if they read their weights from DRAM (claim 15).
 
     One user's speed with weights in SRAM is compared with an upper bound on the speed when the
     weights are read from outside the wafer for every token.
     """
-    resident = lab.estimate(MODEL)
+    resident = shared_computations.estimate(MODEL)
     assert resident.schedule is not None
     wafers = resident.system.wafers
     weights = weights_of(bundled_spec(MODEL), "bfloat16", "bfloat16")
-    resident_rates = lab.speeds(MODEL)
-    bandwidths = lab.sampled("wafer.host_bytes_per_s", provenance(DEFAULT_WAFER)["host_bytes_per_s"])
+    resident_rates = shared_computations.speeds(MODEL)
+    bandwidths = shared_computations.sampled("wafer.host_bytes_per_s", provenance(DEFAULT_WAFER)["host_bytes_per_s"])
     bounds = [
         StreamingBound(weights=weights, bytes_per_s=bandwidth, pass_s=1 / rate)
         for bandwidth, rate in np.broadcast(bandwidths, resident_rates)

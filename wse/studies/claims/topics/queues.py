@@ -15,9 +15,9 @@ from wse.serving.simulation.static import StaticPolicy, simulate_static
 from wse.serving.simulation.statistics import distribution, first_token_s, gap_distribution, queueing_s
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 from wse.studies.claims.certainty import by_rule
-from wse.studies.claims.laboratory import Laboratory, with_type
 from wse.studies.claims.result import Finding, FindingBuilder
 from wse.studies.claims.serving import DTYPE, GPUS, gpu_server
+from wse.studies.claims.shared_computations import SharedComputations, with_type
 
 MODEL: Final = "llama-3.1-70b"
 GPU: Final = "h200"
@@ -47,7 +47,7 @@ class _Waits:
     gap_s: float
 
 
-def wait_for_batch(lab: Laboratory) -> Finding:
+def wait_for_batch(shared_computations: SharedComputations) -> Finding:
     """Decide whether a request waits for the next batch like a passenger for a bus (claim 10).
 
     The time that a request waits before joining a batch is simulated in two ways. With static
@@ -68,7 +68,7 @@ def wait_for_batch(lab: Laboratory) -> Finding:
     }
     waits = {}
     for name, serve in policies.items():
-        lab.on_work(f"{name} batches")
+        shared_computations.on_work(f"{name} batches")
         capacity = capacity_requests_per_s(workload, SLOTS, serve)
         waits[name] = {load: _waits(serve(workload.at_rate(load * capacity))) for load in LOADS}
     builder = FindingBuilder("wait_for_batch", model=with_type(MODEL, DTYPE), machine=f"{GPUS} {GPU}")
@@ -79,7 +79,7 @@ def wait_for_batch(lab: Laboratory) -> Finding:
         builder.add("gap_s_{policy}", wait.gap_s, policy=name)
     static, continuous = waits["static"][LOAD], waits["continuous"][LOAD]
     # The error of the timing model scales arrivals and times alike, since a load is relative to the capacity.
-    time_ratios = lab.gpu_times(server)
+    time_ratios = shared_computations.gpu_times(server)
     has_long_wait = {
         name: by_load[LOAD].slot_s * time_ratios > STEPS * by_load[LOAD].gap_s * time_ratios
         for name, by_load in waits.items()

@@ -26,9 +26,9 @@ from wse.reports.terminal import plural
 from wse.serving.economics import load_economics
 from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.claims.certainty import Cases, by_rule
-from wse.studies.claims.laboratory import Laboratory, context_text, with_type
 from wse.studies.claims.result import Finding, FindingBuilder
 from wse.studies.claims.serving import DTYPE, GPUS, gpu_server
+from wse.studies.claims.shared_computations import SharedComputations, context_text, with_type
 from wse.studies.compare.grid.streaming import weights_of
 from wse.studies.estimate.ranges.sampled_figures import POWER
 from wse.studies.options.placement import DEFAULT_SOFTWARE
@@ -44,7 +44,7 @@ _SOFTWARE_BYTES: Final = (
 """Parts of a PE's SRAM that software uses and whose sizes are uncertain: prefix, file and key."""
 
 
-def parameters_that_fit(lab: Laboratory, model: str, wafers: int, dtype: str) -> Cases:
+def parameters_that_fit(shared_computations: SharedComputations, model: str, wafers: int, dtype: str) -> Cases:
     """Return how many parameters fit on wafers for the stated constants, then for each sample.
 
     For the stated constants, this is the parameter count of the largest model that compiles. In a
@@ -52,13 +52,15 @@ def parameters_that_fit(lab: Laboratory, model: str, wafers: int, dtype: str) ->
     weights.
 
     Args:
-        lab: Computations shared by the claims.
+        shared_computations: Computations shared by the claims.
         model: Bundled model whose layers are counted.
         wafers: Number of wafers.
         dtype: Element type of the weights.
     """
     wafer, spec = load_wafer(DEFAULT_WAFER), bundled_spec(model)
-    sizes = [lab.sampled(f"{prefix}{key}", provenance(file)[key]) for prefix, file, key in _SOFTWARE_BYTES]
+    sizes = [
+        shared_computations.sampled(f"{prefix}{key}", provenance(file)[key]) for prefix, file, key in _SOFTWARE_BYTES
+    ]
     used_bytes = np.sum(sizes, axis=0)
     more_bytes = wafers * wafer.mesh_rows * wafer.mesh_cols * (used_bytes[0] - used_bytes)
     weights_bytes, sixteen_bit_bytes = (
@@ -66,7 +68,9 @@ def parameters_that_fit(lab: Laboratory, model: str, wafers: int, dtype: str) ->
         for weights in (weights_of(spec, each_type, SIXTEEN_BITS) for each_type in (dtype, SIXTEEN_BITS))
     )
     bytes_per_parameter = 2 * weights_bytes / sixteen_bit_bytes
-    return np.asarray(lab.layers_that_fit(model, wafers, dtype).parameters + more_bytes / bytes_per_parameter)
+    return np.asarray(
+        shared_computations.layers_that_fit(model, wafers, dtype).parameters + more_bytes / bytes_per_parameter
+    )
 
 
 BILLION: Final = 1e9
@@ -96,7 +100,7 @@ CAPITAL: Final = SourcedNumber(
 )
 
 
-def size_of_one_wafer(lab: Laboratory) -> Finding:
+def size_of_one_wafer(shared_computations: SharedComputations) -> Finding:
     """Decide whether a fast model must be small to fit in a wafer's 44 GB of SRAM (claim 1).
 
     Two things are computed: the number of parameters that fit on one wafer, and the speed of a
@@ -105,29 +109,29 @@ def size_of_one_wafer(lab: Laboratory) -> Finding:
     """
     builder, sizes = FindingBuilder("size_of_one_wafer", served=with_type(SERVED), small=with_type(SMALL)), {}
     for dtype, claimed in PRECISIONS.items():
-        layers = lab.layers_that_fit(SHAPE, 1, dtype).layers
-        sizes[dtype] = parameters_that_fit(lab, SHAPE, 1, dtype) / BILLION
+        layers = shared_computations.layers_that_fit(SHAPE, 1, dtype).layers
+        sizes[dtype] = parameters_that_fit(shared_computations, SHAPE, 1, dtype) / BILLION
         names = {"dtype": dtype, "layers": layers, "model": SHAPE, "claimed_size": claimed}
         builder.add("parameters_{dtype}", sizes[dtype], **names)
-    builder.add("wafers", lab.estimate(SERVED).system.wafers)
-    builder.add("tokens_per_s_per_user", lab.speed(SERVED))
-    builder.add("tokens_per_s_per_user_small", lab.speed(SMALL))
+    builder.add("wafers", shared_computations.estimate(SERVED).system.wafers)
+    builder.add("tokens_per_s_per_user", shared_computations.speed(SERVED))
+    builder.add("tokens_per_s_per_user_small", shared_computations.speed(SMALL))
     is_near_claim = np.all([abs(sizes[dtype] / claimed - 1) <= NEAR for dtype, claimed in PRECISIONS.items()], axis=0)
-    is_slow = lab.speeds(SERVED) < FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
+    is_slow = shared_computations.speeds(SERVED) < FAST_TIMES * PLAIN_SPEED_TOKENS_PER_S
     return builder.finding(by_rule(holds=is_near_claim & is_slow, never=~is_near_claim & ~is_slow), claimed=PRECISIONS)
 
 
-def dense_400b(lab: Laboratory) -> Finding:
+def dense_400b(shared_computations: SharedComputations) -> Finding:
     """Decide whether a dense 400B model needs tens of wafers and millions of dollars (claim 14).
 
     The number of wafers, their peak power and their capital cost are computed for a model with 405
     billion parameters.
     """
-    result = lab.estimate(LARGE)
+    result = shared_computations.estimate(LARGE)
     wafers = result.system.wafers
     power_number = load_economics(load_wafer(DEFAULT_WAFER)).power_w
-    power = wafers * lab.sampled(POWER, power_number) / 1e6
-    capital = wafers * lab.sampled("price of a system with one wafer", CAPITAL)
+    power = wafers * shared_computations.sampled(POWER, power_number) / 1e6
+    capital = wafers * shared_computations.sampled("price of a system with one wafer", CAPITAL)
     is_confirmed = (wafers >= 10) & (power >= 0.25) & (power <= 1.0) & (capital >= 10)
     builder = FindingBuilder("dense_400b", model=with_type(LARGE))
     builder.add("wafers", wafers)
@@ -138,7 +142,7 @@ def dense_400b(lab: Laboratory) -> Finding:
     return builder.finding(by_rule(holds=is_confirmed, never=~is_confirmed))
 
 
-def short_context(lab: Laboratory) -> Finding:
+def short_context(shared_computations: SharedComputations) -> Finding:
     """Decide whether wafers are fast only with short contexts (claim 16).
 
     One user's speed and the number of wafers are computed for several context lengths. The speed is
@@ -146,10 +150,10 @@ def short_context(lab: Laboratory) -> Finding:
     """
     wafers, rates, on_gpus, new = [], [], [], 1_024
     for context in CONTEXTS:
-        result = lab.estimate(SERVED, context=context, prompt_len=context - new, new_tokens=new)
+        result = shared_computations.estimate(SERVED, context=context, prompt_len=context - new, new_tokens=new)
         wafers.append(result.system.wafers)
-        rates.append(lab.speeds(SERVED, context=context, prompt_len=context - new, new_tokens=new))
-        on_gpus.append(lab.gpu(SERVED, GPU, 1, context - new, new).rate_of_user)
+        rates.append(shared_computations.speeds(SERVED, context=context, prompt_len=context - new, new_tokens=new))
+        on_gpus.append(shared_computations.gpu(SERVED, GPU, 1, context - new, new).rate_of_user)
     speed_ratio = rates[-1] / rates[0]
     machine = f"{GPUS} {GPU.upper()}s"
     builder = FindingBuilder(
@@ -165,7 +169,7 @@ def short_context(lab: Laboratory) -> Finding:
         builder.add("wafers_{context}", count, context=context)
     builder.add("speed_kept", speed_ratio)
     builder.add("tokens_per_s_gpus", on_gpus[-1])
-    gpu_ratio = rates[-1] / on_gpus[-1] * lab.gpu_times(gpu_server(SERVED, GPU))
+    gpu_ratio = rates[-1] / on_gpus[-1] * shared_computations.gpu_times(gpu_server(SERVED, GPU))
     return builder.finding(
         by_rule(holds=(speed_ratio < HALF) & (gpu_ratio <= 1), never=(speed_ratio >= HALF) & (wafers[-1] == wafers[0])),
         {
@@ -181,18 +185,18 @@ def short_context(lab: Laboratory) -> Finding:
     )
 
 
-def smaller_models(lab: Laboratory) -> Finding:
+def smaller_models(shared_computations: SharedComputations) -> Finding:
     """Decide whether a fast model has to be small or distilled to fit (claim 17).
 
     Two things are computed: how many parameters fit on one and on two wafers, and how accurate a
     small, fast model must be to finish a task in the same time as a large, slow model.
     """
-    ratio = lab.speed(SMALL) / lab.speed(SERVED)
+    ratio = shared_computations.speed(SMALL) / shared_computations.speed(SERVED)
     builder, sizes = FindingBuilder("smaller_models", served=with_type(SERVED), ratio=ratio), {}
     for wafers in (1, 2):
         for dtype in ("bfloat16", "int8", "int4"):
-            layers = lab.layers_that_fit(SHAPE, wafers, dtype).layers
-            sizes[wafers, dtype] = parameters_that_fit(lab, SHAPE, wafers, dtype) / BILLION
+            layers = shared_computations.layers_that_fit(SHAPE, wafers, dtype).layers
+            sizes[wafers, dtype] = parameters_that_fit(shared_computations, SHAPE, wafers, dtype) / BILLION
             names = {"count": wafers, "wafers": plural(wafers, "wafer"), "layers": layers, "model": SHAPE}
             builder.add("parameters_{count}_{dtype}", sizes[wafers, dtype], dtype=dtype, **names)
     for accuracy in (0.99, 0.9, 0.5):
@@ -200,7 +204,10 @@ def smaller_models(lab: Laboratory) -> Finding:
         builder.add("accuracy_for_{accuracy:g}", accuracy / ratio, accuracy=accuracy)
     voice_s = 0.45
     for size, model in (("small", SMALL), ("large", SERVED)):
-        tokens = max(0.0, (voice_s - lab.estimate(model).latency.user.ttft_open_s) * lab.speed(model))
+        tokens = max(
+            0.0,
+            (voice_s - shared_computations.estimate(model).latency.user.ttft_open_s) * shared_computations.speed(model),
+        )
         builder.add("tokens_of_a_voice_turn_{size}", tokens, size=size, model=with_type(model))
     served_size = parameter_count(bundled_spec(SERVED)) / BILLION
     max_sizes = sizes[2, "int4"]

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from wse.backends.fabric.model import Fabric
     from wse.backends.fabric.phase_cost import PhaseCost
 
-PASSES: Final = 4
-"""Passes per stream in a simulation: two to reach the steady state and two to measure."""
+MEASURED_PASSES: Final = 2
+"""Passes per stream that a simulation measures, after the steady state has been reached."""
+PASSES: Final = 2 + MEASURED_PASSES
+"""Passes per stream in a simulation. The first two reach the steady state."""
 
 
 class StreamsResult(Result):
@@ -40,7 +42,8 @@ class StreamsResult(Result):
     tokens_per_s_per_user: Annotated[float, Doc("tokens of each user", "tokens/s")]
     bubble_fraction: Annotated[float, Doc("fraction of time for which stages are idle in the steady state")]
     fill_and_drain_bubble_fraction: Annotated[
-        float, Doc("fraction of time for which stages are idle if each stream makes one token, from empty to empty")
+        float,
+        Doc("fraction of time for which stages are idle if an empty pipeline makes one token per stream and drains"),
     ]
     limited_by: Annotated[str, Doc("`latency`, or the server that is always busy")]
     exact: Annotated[bool, Doc("whether the closed form is exact; otherwise, it is an upper bound")]
@@ -69,9 +72,13 @@ class ServerResult(Result):
     kind: Annotated[str, Doc("region, link, wafer link or host")]
     wafer: Annotated[int, Doc("index of its wafer, or of the wafer whose streams it carries")]
     stages: Annotated[tuple[int, ...], Doc("stages of a region, or the two stages that a link connects")]
-    decode_busy_s: Annotated[float, Doc("work for a token of each user of a stream", "s")]
-    decode_latency_s: Annotated[float, Doc("latency of such a token after the work", "s")]
-    prefill_busy_s: Annotated[float, Doc("work for all prompts of a stream", "s")]
+    decode_busy_s: Annotated[
+        float, Doc("time for which decoding one token per user of a stream occupies the server", "s")
+    ]
+    decode_latency_s: Annotated[
+        float, Doc("additional latency of these tokens after the server has finished its work", "s")
+    ]
+    prefill_busy_s: Annotated[float, Doc("time for which the prompts of all users of a stream occupy the server", "s")]
 
 
 class PipeliningResult(Result):
@@ -84,10 +91,10 @@ class PipeliningResult(Result):
 
     stages: Annotated[int, Doc("stages that work at the same time")]
     users_per_stream: Annotated[int, Doc("users of each stream")]
-    context_tokens: Annotated[int, Doc("tokens that a user's KV cache has room for")]
+    context_tokens: Annotated[int, Doc("capacity of a user's KV cache, in tokens")]
     single_stream_tpot_s: Annotated[float, Doc("time per output token of one stream alone", "s")]
-    slowest_stage_s: Annotated[float, Doc("work of the slowest stage for a token", "s")]
-    slowest_link_s: Annotated[float | None, Doc("work of the slowest link for a token", "s")] = None
+    slowest_stage_s: Annotated[float, Doc("time for which one decode pass occupies the slowest stage", "s")]
+    slowest_link_s: Annotated[float | None, Doc("time for which one decode pass occupies the slowest link", "s")] = None
     streams_to_saturate: Annotated[int, Doc("streams that keep the slowest server busy")]
     tokens_per_s_at_saturation: Annotated[
         float,
@@ -96,7 +103,9 @@ class PipeliningResult(Result):
     kv_limited_streams: Annotated[int, Doc("streams whose KV caches fit")]
     limited_by: Annotated[str, Doc("`KV cache`, or the slowest server")]
     rows: Annotated[tuple[StreamsResult, ...], Doc("one row per number of streams, up to the number whose caches fit")]
-    tokens_per_s_at_kv_limit: Annotated[float | None, Doc("tokens of all streams whose caches fit", "tokens/s")] = None
+    tokens_per_s_at_kv_limit: Annotated[
+        float | None, Doc("tokens of all users, with as many streams as have KV caches that fit", "tokens/s")
+    ] = None
     bubble_fraction: Annotated[
         float | None, Doc("fraction of time for which stages are idle with that number of streams")
     ] = None
@@ -152,8 +161,8 @@ class _Pipelining:
         self._times = replace(times, decode=scaled(times.decode, token_cycles / alone_cycles(times.decode)))
         self._route = as_loop(self._times.decode)
         self._regions = self._times.servers_of_kind(REGION)
-        self._enough = streams_to_saturate(self._route)
-        self._in_cache = streams_in_cache(fabric.program)
+        self._saturating_streams = streams_to_saturate(self._route)
+        self._kv_limited_streams = streams_in_cache(fabric.program)
 
     def result(self, *, with_rows: bool) -> PipeliningResult:
         """Return the limits and speeds of the pipeline.
@@ -162,11 +171,11 @@ class _Pipelining:
             with_rows: Whether to add rows with the speed for various stream counts.
         """
         server, work = busiest_server(self._route)
-        kv_binds = self._in_cache < self._enough
+        is_kv_limited = self._kv_limited_streams < self._saturating_streams
         rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()
         routes = self._times.prefill
         prefill = chunks_result(routes, self._times.servers, self._wafer) if routes else None
-        out_s = self._wafer.host_round_trip_s / 2  # of the first token, in transit to the host
+        host_latency_s = self._wafer.host_round_trip_s / 2  # of the first token, in transit to the host
         return PipeliningResult(
             stages=len(self._regions),
             users_per_stream=self._users,
@@ -174,17 +183,17 @@ class _Pipelining:
             single_stream_tpot_s=self._seconds(self._token_cycles),
             slowest_stage_s=self._slowest_s(REGION) or 0.0,
             slowest_link_s=self._slowest_s(LINK, WAFER_LINK, HOST_LINK),
-            streams_to_saturate=self._enough,
+            streams_to_saturate=self._saturating_streams,
             tokens_per_s_at_saturation=self._tokens_per_s(work),
-            kv_limited_streams=self._in_cache,
-            limited_by="KV cache" if kv_binds else self._times.servers[server].name,
+            kv_limited_streams=self._kv_limited_streams,
+            limited_by="KV cache" if is_kv_limited else self._times.servers[server].name,
             rows=rows,
             tokens_per_s_at_kv_limit=rows[-1].tokens_per_s if rows else None,
             bubble_fraction=rows[-1].bubble_fraction if rows else None,
             by_events=self._by_events() if rows else None,
             prefill=prefill,
-            ttft_s=None if prefill is None else prefill.pipelined_s + out_s,
-            ttft_sequential_s=None if prefill is None else prefill.sequential_s + out_s,
+            ttft_s=None if prefill is None else prefill.pipelined_s + host_latency_s,
+            ttft_sequential_s=None if prefill is None else prefill.sequential_s + host_latency_s,
             servers=self._servers(),
         )
 
@@ -220,8 +229,12 @@ class _Pipelining:
         They are the number that keeps the slowest stage busy, all powers of two below it, and the
         number whose KV caches fit. Numbers that do not fit are left out.
         """
-        powers = {2**power for power in range(self._enough.bit_length())}
-        return sorted(streams for streams in {*powers, self._enough, self._in_cache} if 1 <= streams <= self._in_cache)
+        powers = {2**power for power in range(self._saturating_streams.bit_length())}
+        return sorted(
+            streams
+            for streams in {*powers, self._saturating_streams, self._kv_limited_streams}
+            if 1 <= streams <= self._kv_limited_streams
+        )
 
     def _row(self, streams: int) -> StreamsResult:
         """Return the steady-state speed with ``streams`` batches of users in flight."""
@@ -244,12 +257,15 @@ class _Pipelining:
 
         A stream is a batch of users. The simulation has as many streams as keep the slowest stage
         busy, or fewer if they do not fit or if the simulation would take too long. Each stream
-        makes `PASSES` passes, of which the last two are measured.
+        makes `PASSES` passes, of which the last `MEASURED_PASSES` are measured.
         """
-        streams = max(1, min(self._enough, self._in_cache, MAX_VISITS // (PASSES * len(self._route))))
+        streams = max(
+            1, min(self._saturating_streams, self._kv_limited_streams, MAX_VISITS // (PASSES * len(self._route)))
+        )
         end_times = events.run(events.passes(self._route, streams, PASSES))
-        late_ends, early_ends = (sum(end_times[first : first + streams]) for first in (3 * streams, streams))
-        pass_interval = (late_ends - early_ends) / (2 * streams * streams)
+        last, before_measured = (PASSES - 1) * streams, (PASSES - 1 - MEASURED_PASSES) * streams
+        late_ends, early_ends = (sum(end_times[first : first + streams]) for first in (last, before_measured))
+        pass_interval = (late_ends - early_ends) / (MEASURED_PASSES * streams * streams)
         closed_form_interval = cycles_between_passes(self._route, streams).cycles
         return EventsResult(
             streams=streams,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wse.backends.fabric.expert_columns import Pairs
+from wse.backends.fabric.expert_columns import ExpertTokens
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.run_totals import RunTotals, TimedRun
 from wse.program.program import Program
@@ -16,8 +16,8 @@ from wse.studies.estimate.prepare import PreparedEstimate
 class Routing:
     """How many tokens each expert gets in a run, for each prompt chunk and each decoded token."""
 
-    prefill: Sequence[Pairs]
-    decode: Sequence[Pairs]
+    prefill: Sequence[ExpertTokens]
+    decode: Sequence[ExpertTokens]
 
 
 def time_run(prepared_estimate: PreparedEstimate, program: Program, routing: Routing | None) -> TimedRun:
@@ -34,7 +34,7 @@ def time_run(prepared_estimate: PreparedEstimate, program: Program, routing: Rou
     clock = RunTotals(Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes))
     if routing is None:
         return TimedRun(clock, clock.prefill_all(), clock.decode_all(prepared_estimate.new_tokens - 1))
-    prompts = [clock.prefill_chunk(index, pairs) for index, pairs in enumerate(routing.prefill)]
-    for pairs in routing.decode:
-        clock.decode_token(pairs=pairs)
+    prompts = [clock.prefill_chunk(index, expert_tokens) for index, expert_tokens in enumerate(routing.prefill)]
+    for expert_tokens in routing.decode:
+        clock.decode_token(expert_tokens=expert_tokens)
     return TimedRun(clock, prompts, [])

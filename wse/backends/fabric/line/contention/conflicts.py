@@ -56,7 +56,7 @@ class Conflicts(NamedTuple):
     """Conflicts of all pieces of a line; a piece is a part of a message's path.
 
     Two pieces conflict if they use the same link or ramp. Each attribute has one list of conflicts
-    per piece. A colour is a virtual channel.
+    per piece.
 
     Attributes:
         on_other_colours: Conflicts with pieces on other colours. Words of the two pieces alternate

@@ -16,13 +16,26 @@ of the messages. The delay of a stream follows these rules:
 3. A stream that sends less than one word per cycle leaves the other cycles to its competitor
    (`_interleave`). If it is slow only because contention delays it, it leaves none, because it has
    a word ready in each of its cycles (`Window.pace`).
-4. A stream may compete with the stream that its own words come from, sent on by a relay. It then
-   arrives later than that stream by some lag, and is delayed by up to half of the lag in addition.
-5. If several other streams are on one link, the words of all of them count as delay, except that
-   the pauses of one of them can be used (`delay_cycles`). Streams are added in order of their
-   arrival, and each later one finds this stream lengthened by the delays so far. The set of
-   competing streams is fixed beforehand: it excludes streams that arrive after this stream would
-   end without delays.
+4. A relay may receive the words of the other stream and send them on as this stream. The delay of
+   this stream is then counted twice, the second time limited to half of the lag. The lag is the
+   number of cycles from the other stream's first word to this stream's first word at one place.
+5. If several other streams are on one link, the delay is the sum of the words of all of them, minus
+   the pauses of the stream that pauses longest: this stream sends its own words in those pauses
+   (`delay_cycles`). Competitors are processed in the order of their arrival, and each one is
+   compared with this stream as lengthened by the delays so far. The set of competitors is fixed
+   beforehand. It excludes streams that arrive after this stream would end without delays.
+
+Example: a stream has 10 words, which would pass a link in cycles 4 to 13. The 10 words of the other
+stream pass this link in cycles 0 to 9, so 6 of them have not passed in cycle 4.
+
+- Rule 1: on the same colour, the stream waits 6 cycles, and then passes in cycles 10 to 19.
+- Rule 2: on different colours, the streams alternate from cycle 4. Each one ends 6 cycles later. On
+  the ramp out of a PE, only the stream that was started second is delayed, by 6 cycles.
+- Rule 3: if the other stream sends one word every second cycle, in cycles 0 to 19, 8 of its words
+  have not passed in cycle 4. The stream is delayed by 8 cycles, the other stream not at all.
+- Rule 4: if the stream consists of the words of the other one, the lag is 4 cycles. The stream is
+  delayed by 6 + 4/2 = 8 cycles.
+- Rule 5: two other streams in cycles 0 to 9 delay the stream by 12 cycles.
 """
 
 from __future__ import annotations
@@ -114,7 +127,13 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
     """
     shared_spans: SharedSpans = {}
     effects_on_others: list[tuple[Contender[Owner], Interleaving]] = []
-    first_out = {(c.owner, c.conflict.other_piece) for c in contenders if c.conflict.resource == Resource.OUT_OF_PE}
+    # On the ramp out of a PE, a stream that was started earlier has priority. Its words are then also ahead of the
+    # words of the new stream on all later links, so the new stream never delays it.
+    pieces_leaving_first = {
+        (contender.owner, contender.conflict.other_piece)
+        for contender in contenders
+        if contender.conflict.resource == Resource.OUT_OF_PE
+    }
     contention_cycles = 0.0
     for contender in sorted(contenders, key=partial(_first_common_time, window)):  # 5
         conflict = contender.conflict
@@ -125,7 +144,7 @@ def delays_of(window: Window, contenders: Sequence[Contender[Owner]]) -> Delays[
         if effect.cycles > 0:
             shared_spans.setdefault(conflict.resource, []).append(SharedSpan(conflict.low, conflict.high, effect))
             contention_cycles = delay_cycles(shared_spans)[0]
-        if effect_on_other.cycles > 0 and (contender.owner, conflict.other_piece) not in first_out:
+        if effect_on_other.cycles > 0 and (contender.owner, conflict.other_piece) not in pieces_leaving_first:
             effects_on_others.append((contender, effect_on_other))
     return Delays(shared_spans, effects_on_others)
 
@@ -198,7 +217,7 @@ class _Place(NamedTuple):
 
 
 def _largest_effects(window: Window, contender: Contender[Owner]) -> tuple[Interleaving, Interleaving]:
-    """Return how much two streams delay each other at the place where the delay is largest.
+    """Return how two streams delay each other at the place where this stream is delayed most.
 
     If a relay sends the words of the other stream on as this stream (``contender.feeds``), the
     delay is added twice, the second time limited to half of the lag between the streams. The reason
@@ -250,7 +269,7 @@ def _places(window: Window, contender: Contender[Owner]) -> list[_Place]:
 
 
 def _interleave(
-    rate: float, words: float, other_rate: float, other_words: float, *, in_order: bool
+    pace: float, words: float, other_pace: float, other_words: float, *, in_order: bool
 ) -> tuple[Interleaving, Interleaving]:
     """Return how much two streams of words delay each other while both use a link or ramp.
 
@@ -258,19 +277,19 @@ def _interleave(
     ``in_order``, the other stream has priority. The interval ends when one of the streams ends.
 
     Args:
-        rate: Words per cycle of the stream.
+        pace: Words per cycle of the stream, without cycles spent waiting for other streams.
         words: Words of the stream that have not passed yet.
-        other_rate: Words per cycle of the other stream.
+        other_pace: Words per cycle of the other stream, without such cycles.
         other_words: Words of the other stream that have not passed yet.
         in_order: Whether the other stream has priority.
 
     Returns:
         The effect on the stream, and the effect on the other stream.
     """
-    fraction = min(rate, 1 - other_rate if in_order else max(0.5, 1 - other_rate))
-    other_fraction = min(other_rate, max(other_rate if in_order else 0.5, 1 - rate))
+    fraction = min(pace, 1 - other_pace if in_order else max(0.5, 1 - other_pace))
+    other_fraction = min(other_pace, max(other_pace if in_order else 0.5, 1 - pace))
     overlap_cycles = other_words / other_fraction
     if fraction > 0:
         overlap_cycles = min(overlap_cycles, words / fraction)
-    effect = Interleaving(overlap_cycles * (1 - fraction / rate), overlap_cycles * other_fraction)
-    return effect, Interleaving(overlap_cycles * (1 - other_fraction / other_rate), overlap_cycles * fraction)
+    effect = Interleaving(overlap_cycles * (1 - fraction / pace), overlap_cycles * other_fraction)
+    return effect, Interleaving(overlap_cycles * (1 - other_fraction / other_pace), overlap_cycles * fraction)

@@ -1,4 +1,4 @@
-"""Computations shared by the claims. Each one is executed only once."""
+"""Computations shared by the claims. The slow ones are cached."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wse.serving.plan import saturating_users
 from wse.serving.prices import WAFER, prices_text, prices_under
 from wse.studies.claims.certainty import Cases
 from wse.studies.claims.layers_that_fit import LayersThatFit, find_layers
-from wse.studies.claims.sampled_estimate import SampledEstimate, sampled_estimate, uncertain_names
+from wse.studies.claims.sampled_estimate import SampledEstimate, names_of_uncertain_numbers, sampled_estimate
 from wse.studies.claims.serving import Serving, gpu_deployment, gpu_request, serving_of
 from wse.studies.compare.request import WaferLink
 from wse.studies.estimate.drafts.result import DraftPlanResult
@@ -52,10 +52,10 @@ WAFER_NAMES: Final = frozenset({WAFER, DEFAULT_WAFER})
 
 
 @dataclass(slots=True)
-class Laboratory:
-    """Computations, such as estimates, that decide whether claims about inference are true.
+class SharedComputations:
+    """Cached computations, such as estimates, that decide claims about inference.
 
-    Slow computations are cached, because several claims need the same ones.
+    Several claims need the same computations, and the slow ones are executed only once.
 
     Attributes:
         on_work: Function that is called with a description before each long computation.
@@ -96,7 +96,7 @@ class Laboratory:
         """
         estimate = self._estimate(model, link, **options)
         assert estimate.result.decode is not None
-        return estimate.result.decode.tokens_per_s_per_user / self._times(estimate, "token_s")
+        return estimate.result.decode.tokens_per_s_per_user / self._time_ratios(estimate, "token_s")
 
     def speed(self, model: str, **options: Any) -> float:
         """Return the estimated tokens/s of a single user, without samples.
@@ -115,7 +115,7 @@ class Laboratory:
         """
         estimate = self._estimate(model, None, **options)
         assert estimate.result.schedule is not None
-        return estimate.result.schedule.tokens_per_s_at_saturation / self._times(estimate, "stage_s")
+        return estimate.result.schedule.tokens_per_s_at_saturation / self._time_ratios(estimate, "stage_s")
 
     def sampled(self, name: str, sourced_number: SourcedNumber) -> Cases:
         """Return an uncertain number's stated value, followed by random samples within its range.
@@ -128,7 +128,7 @@ class Laboratory:
         samples = values_at(sourced_number, probabilities_of(name, SAMPLES, SEED))
         return np.append(sourced_number.value, samples)
 
-    def _times(self, estimate: SampledEstimate, name: str) -> Cases:
+    def _time_ratios(self, estimate: SampledEstimate, name: str) -> Cases:
         """Return a duration for each random sample, divided by its value with the stated constants.
 
         Args:
@@ -159,7 +159,7 @@ class Laboratory:
         """
         return serving_of(self._priced_gpus(model, gpu, prompt, new), users)
 
-    def gpus_for_all(self, model: str, gpu: str, prompt: int, new: int) -> Serving:
+    def gpus_at_saturation(self, model: str, gpu: str, prompt: int, new: int) -> Serving:
         """Return the speed and cost per token when GPUs serve as many users as is useful.
 
         More users would not raise the throughput or would not fit. The arguments are the same as
@@ -218,7 +218,7 @@ class Laboratory:
         assert drafts is not None  # the request asks for drafts
         return drafts
 
-    def wafers_for_all(self, model: str, context: int, new: int) -> Serving:
+    def wafers_at_saturation(self, model: str, context: int, new: int) -> Serving:
         """Return the speed and cost per token when wafers serve as many users as is useful.
 
         More users would not raise the throughput or would not fit. The layout with the highest
@@ -229,6 +229,10 @@ class Laboratory:
             model: Name of a bundled model.
             context: Number of tokens per request, including prompt and generated tokens.
             new: Number of generated tokens per request.
+
+        Raises:
+            DoesNotFit: The model does not fit on any number of wafers.
+            ValueError: No user's KV cache fits on either number of wafers.
         """
         self.priced_names |= WAFER_NAMES
         request = make_request(
@@ -248,7 +252,7 @@ class Laboratory:
             if deployment.max_concurrency:
                 users = saturating_users(deployment)
                 uncertainty = uncertainty_of(layout.prepared, layout.compilation.program)
-                self.uncertain_names |= {*uncertain_names(uncertainty), PREFILL_ERROR}
+                self.uncertain_names |= {*names_of_uncertain_numbers(uncertainty), PREFILL_ERROR}
                 self._add_price_name(PRICE, deployment)
                 sampled = sampled_figures(uncertainty, deployment, users, 1)
                 servings.append(serving_of(deployment, users, sampled[COST]))
@@ -289,7 +293,7 @@ def context_text(context: int, new: int) -> str:
     return f"{context:,} tokens of context ({context - new:,} prompt + {new:,} output tokens)"
 
 
-def own_link() -> WaferLink:
+def default_wafer_link() -> WaferLink:
     """Return the inter-wafer link of the default wafer type."""
     wafer = load_wafer(DEFAULT_WAFER)
     return WaferLink(wafer.wafer_link_bytes_per_s, wafer.wafer_link_latency_s)
