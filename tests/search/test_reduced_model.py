@@ -188,9 +188,9 @@ def test_planned_caches_need_the_bytes_of_a_program_that_stores_them(name: str) 
     needed = {stage.sram_top_byte + 6 * cache for stage, cache in zip(full_program.stages, caches, strict=True)}
     assert set(reduced_state.needed_bytes()) == needed
     max_users = min((room // (kv + state) for kv, state, room in full_program.user_bytes() if kv + state))
-    assert reduced_state.users_that_fit(OPTIONS.context) == max_users
+    assert reduced_state.users_that_fit(OPTIONS.context, 0) == max_users
     for tokens in (1, 7, OPTIONS.context // 2, OPTIONS.context):
-        assert reduced_state.users_that_fit(tokens) == users_at(full_program, tokens)
+        assert reduced_state.users_that_fit(tokens, 0) == users_at(full_program, tokens)
 
 
 @pytest.mark.parametrize("name", ["two kinds", "latent", "linear"])
@@ -205,7 +205,7 @@ def test_users_share_the_whole_blocks_of_a_prefix(name: str) -> None:
     assert capacity.users(40) == (7 * capacity.room_bytes - 5 * capacity.kv_bytes) // user_bytes
     reduced_state = reduced_model(*arguments).allocate()
     for tokens in (1, 7, 34, 40):
-        assert reduced_state.users_that_fit(tokens) == users_at(program, tokens)
+        assert reduced_state.users_that_fit(tokens, 33) == users_at(program, tokens)
 
 
 TILE_SIZES_OPTIONS = region_options(

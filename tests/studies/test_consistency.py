@@ -1,5 +1,6 @@
 """Tests that estimates, comparisons, scenarios and simulations of the same requests agree."""
 
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -160,6 +161,17 @@ def test_room_of_a_shared_prefix_agrees_with_simulations() -> None:
     assert served.prefix_cache.hits >= served.all.requests - 2
     with pytest.raises(BadInput, match=r"\(20,000 of them shared\)"):
         wse.estimate(**options, users=users + 1)
+
+
+def test_users_who_share_a_prefix_fit_in_a_compiled_layout() -> None:
+    options = {"model": "story", **SMALL, "prompt_len": 200, "new_tokens": 20, "prefix_tokens": 199}
+    with pytest.raises(BadInput, match="--users 272") as error:
+        wse.estimate(**options, users=272)
+    match = re.search(r"give --users (\d+)", str(error.value))
+    assert match is not None
+    assert wse.estimate(**options, most_users=True).serving.max_users_of_any_layout == int(match[1])
+    with pytest.raises(BadInput, match="--users 50"):
+        wse.serve_sim(**options, users=50, prefixes=50)
 
 
 def test_simulation_of_a_prompt_that_does_not_divide_among_the_rows_agrees_with_an_estimate() -> None:

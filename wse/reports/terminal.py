@@ -280,7 +280,7 @@ def percent(fraction: float) -> str:
 def in_bytes(number: float) -> str:
     """Return a byte count with a suitable decimal unit, such as "1.5 GB"."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if abs(number) >= scale:
+        if abs(number) >= scale * 0.9995:
             return f"{_three_digits(number / scale)} {unit}"
     return f"{count(number)} B"
 

@@ -124,7 +124,8 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     trial = replace(trial, token_cycles=token_cycles, generated_cycles=token_cycles * setup.timing.new_tokens)
     if setup.many_users:
         busiest_cycles = allocated.busiest_cycles(program, program.decode, token_step_cycles)
-        passes = min(setup.max_passes, allocated.users_that_fit(setup.request_tokens) // setup.options.batch)
+        users = allocated.users_that_fit(setup.request_tokens, setup.options.prefix_tokens)
+        passes = min(setup.max_passes, users // setup.options.batch)
         trial = replace(trial, busiest_cycles=busiest_cycles * setup.timing.new_tokens, passes=max(1.0, passes))
     if trial.decode_cycles > worth_cycles:
         return trial

@@ -119,7 +119,7 @@ class PassCosts(Protocol):
         ...
 
 
-def users_that_fit(costs: PassCosts, tokens: int) -> int:
+def users_that_fit(costs: PassCosts, tokens: int, prefix_tokens: int = 0) -> int:
     """Return the maximum number of users in flight, if all of them have the same number of tokens.
 
     It is limited by the capacity of the KV caches and by the number of users for which pass times
@@ -127,6 +127,9 @@ def users_that_fit(costs: PassCosts, tokens: int) -> int:
 
     Args:
         costs: Times and capacity of the machine.
-        tokens: Number of tokens per user.
+        tokens: Number of tokens per user, including the prefix.
+        prefix_tokens: Tokens at the start of every prompt, whose whole blocks all users share.
     """
-    return min(costs.max_users, costs.kv_capacity_tokens // costs.room_tokens(tokens))
+    shared_tokens = prefix_tokens // costs.kv_block_tokens * costs.kv_block_tokens
+    room = costs.kv_capacity_tokens - (costs.room_tokens(shared_tokens) if shared_tokens else 0)
+    return min(costs.max_users, max(0, room) // costs.room_tokens(tokens - shared_tokens))

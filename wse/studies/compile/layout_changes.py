@@ -76,7 +76,7 @@ def users_that_fit(version: Version[Placement], context: int) -> int:
         Number of users; 0 if the version does not fit.
     """
     try:
-        return _reduced_model(version).allocate().users_that_fit(context)
+        return _reduced_model(version).allocate().users_that_fit(context, version.options.prefix_tokens)
     except (BadInput, DoesNotFit):
         return 0
 

@@ -60,7 +60,10 @@ def prepare_endpoint(request: EndpointRequest) -> PreparedEndpoint:
     """
     service, replicas = request.service, request.replicas
     prefix_tokens = service.base.workload.prefix_tokens or 0
-    prepared_serve = prepare_serve(replace_options(service, requests=1, prefix_tokens=prefix_tokens))
+    several_prefixes = 2  # clients may send any number of them, so the layout has room for whole prompts
+    prepared_serve = prepare_serve(
+        replace_options(service, requests=1, prefix_tokens=prefix_tokens, prefixes=several_prefixes)
+    )
     workload = prepared_serve.workload.without_prefixes()  # clients send the prefixes
     one_token = np.ones(1, np.int64)
     machines = compile_service(

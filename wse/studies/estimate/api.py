@@ -131,8 +131,7 @@ def estimate(
             system prompt. They are already in the KV cache, which stores them once, and are not
             processed again. On GPUs, only whole blocks of 16 are reused. Default: 0. For serve-sim,
             it is the mean number of shared tokens, and turns on prefix_cache; default: the share of
-            workload, reused only with prefix_cache. For serve, it decides the layout, and turns on
-            prefix_cache.
+            workload, reused only with prefix_cache. For serve, it only turns on prefix_cache.
         think_time: With users, mean pause from the end of an answer to the user's next request.
             Default: that of workload, or 0. A number is in s; a string has a unit.
         batch: Users whose tokens go through the stages in one pass. Default: 1; with users or

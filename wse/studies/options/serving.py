@@ -36,8 +36,8 @@ class WorkloadOptions:
             system prompt. They are already in the KV cache, which stores them once, and are not
             processed again. On GPUs, only whole blocks of 16 are reused. Default: 0. For serve-sim,
             it is the mean number of shared tokens, and turns on --prefix-cache; default: the share
-            of --workload, reused only with --prefix-cache. For serve, it decides the layout, and
-            turns on --prefix-cache.
+            of --workload, reused only with --prefix-cache. For serve, it only turns on
+            --prefix-cache.
         think_time: With --users, mean pause from the end of an answer to the user's next request.
             Default: that of --workload, or 0.
     """

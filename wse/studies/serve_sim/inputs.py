@@ -37,6 +37,7 @@ def inputs(machines: ServiceMachines, replicas: int) -> dict[str, Any]:
         "kv_latency",
         "prefill_mesh",
         "prefix_tokens",
+        "prefixes",
         "kv_tiers",
         "kv_wafers",
         "kv_host_memory",

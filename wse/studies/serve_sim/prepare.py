@@ -93,7 +93,8 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
         typical = workload
     check_draft_tokens(request, context)
     prompt, answer = (max(1, int(n.mean())) for n in (typical.prompt_tokens, typical.new_tokens))
-    prefix = min(request.base.workload.prefix_tokens or 0, prompt - 1) if request.keeps_prefixes else 0
+    is_shared_by_all = request.keeps_prefixes and _prefix_count(request) == 1
+    prefix = min(request.base.workload.prefix_tokens or 0, prompt - 1) if is_shared_by_all else 0
     placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, prefix_tokens=prefix, context=context)
     decode = prepare_machine(placement)
     return PreparedServe(

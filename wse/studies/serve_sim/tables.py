@@ -13,6 +13,7 @@ from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.estimate.drafts.result import acceptance_rows, draft_text, place_text
 from wse.studies.results.answer import power_text
+from wse.studies.results.operating_points import cached_tokens_text
 from wse.studies.results.placement_table import described_mapping
 from wse.studies.serve_sim.machines.drafts import DraftsResult
 from wse.studies.serve_sim.options import STATIC
@@ -150,8 +151,11 @@ def machine_table(result: ServeResult) -> Table:
         if machine is not None:
             cache = f"KV cache of {count(machine.kv_capacity_tokens)} tokens in blocks of {machine.kv_block_tokens}"
             cache += ", one token per PE row of a stage" if machine.gpus is None else ""
-            fit = f"{plural(machine.kv_capacity_users, 'sequence')} of {mean_tokens:,} tokens fit"
-            if machine.kv_capacity_users * mean_tokens > machine.kv_capacity_tokens:
+            has_one_prefix = result.inputs.get("prefixes", 1) == 1 and "workload" not in result.inputs
+            shared_tokens = (prefix_tokens or 0) if has_one_prefix and result.inputs["prefix_cache"] else 0
+            sequences = plural(machine.kv_capacity_users, "sequence")
+            fit = f"{sequences} of {cached_tokens_text(mean_tokens, shared_tokens)} fit"
+            if machine.kv_capacity_users * (mean_tokens - shared_tokens) > machine.kv_capacity_tokens:
                 fit += " (some layers store only a window)"
             rows.append((name, f"{plural(machine.stages, 'pipeline stage')}; {cache}: {fit}"))
             if not machine.grid_users:

@@ -171,7 +171,7 @@ class ReducedModel:
         pairs = zip(self.stage_multiplicity, self.state.plans, strict=True)
         return sum(count for count, plan in pairs if not plan.experts)
 
-    def users_that_fit(self, tokens: int) -> int:
+    def users_that_fit(self, tokens: int, prefix_tokens: int) -> int:
         """Return how many users' KV caches and states fit in the fullest stage of the whole model.
 
         Each PE stores a shared prefix once, up to its last token that fills a slot of all PE rows.
@@ -181,6 +181,7 @@ class ReducedModel:
 
         Args:
             tokens: Tokens in each user's KV cache, at most the context of the request.
+            prefix_tokens: Tokens at the start of every prompt that all users share.
         """
         state, pass_bytes = self.state, self._bytes_with_caches(1)
         if state.has_expert_stage:  # it uses the PEs of the other stages
@@ -194,7 +195,7 @@ class ReducedModel:
                 slots, used_slots = (
                     CacheBalance.slots_after(n, stage.rect.rows) for n in (state.options.context, tokens)
                 )
-                shared_slots = min(state.options.prefix_tokens, tokens - 1) // stage.rect.rows
+                shared_slots = min(prefix_tokens, tokens - 1) // stage.rect.rows
                 needed_bytes = (used_slots - shared_slots) * cache + slots * user_state
                 free_bytes = state.options.batch * slots * (cache + user_state + room) - shared_slots * cache
                 users.append(free_bytes // needed_bytes)

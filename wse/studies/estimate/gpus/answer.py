@@ -74,7 +74,7 @@ def _rows(result: GpuEstimateResult) -> Iterator[AnswerRow]:
     limit = f"at most {sequences:,} sequences, the limit of {printable(result.system.software)}" if by_stack else ""
     yield from serving_rows(result.serving, bound, limit, result.ranges)
     cache = f"tokens, with {result.model.cache_bits} bits per element, fit on {plural(result.system.gpus, 'GPU')}"
-    request_tokens = result.serving.prompt_tokens + result.serving.new_tokens
+    request_tokens = result.serving.prompt_tokens + result.serving.new_tokens - (result.serving.prefix_tokens or 0)
     if sequences * request_tokens > result.serving.replicas * result.memory.kv_capacity_tokens:
         cache += " if every layer stores all of them; layers with a sliding window store fewer"
     yield AnswerRow("KV cache", count(result.memory.kv_capacity_tokens), cache, "memory.kv_capacity_tokens")

@@ -27,6 +27,7 @@ from wse.studies.estimate.layouts.searches import (
     FASTEST,
     Search,
     max_users_with_room,
+    needs_compiled_room,
     on_more_wafers,
     trial_with_room,
     with_trials,
@@ -254,13 +255,13 @@ def _room_of(prepared_estimate: PreparedEstimate, programs: Iterable[Program]) -
 def _may_have_room(prepared_estimate: PreparedEstimate) -> bool:
     """Return whether some layout may store the KV caches of all requested users, or users pause.
 
-    Layouts are tried on reduced models, which takes less time than a ranking. If the context is
-    longer than prompt and answer, only bytes are counted, because layouts would have to be compiled.
+    Layouts are tried on reduced models, which takes less time than a ranking. If layouts would have
+    to be compiled (`needs_compiled_room`), only bytes are counted.
     """
     p, users, replicas = prepared_estimate, prepared_estimate.request.serving.users, prepared_estimate.goal.replicas
     if not _has_room(p, users_by_bytes(p)):
         return False
-    if users is None or replicas is None or p.shape.think_s or p.options.context > p.tokens_per_user:
+    if users is None or replicas is None or p.shape.think_s or needs_compiled_room(p):
         return True
     return trial_with_room(p, math.ceil(users / replicas)) is not None
 

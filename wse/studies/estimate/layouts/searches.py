@@ -65,8 +65,8 @@ def trial_with_room(prepared_estimate: PreparedEstimate, users: int, misfits: Mi
     """Return some layout on which the KV caches of a number of users fit; None if there is none.
 
     The layout may be slow. Layouts that use all PEs of each wafer are tried, with the smallest
-    chunks, until one fits. If the request states a longer context than prompt and answer have,
-    layouts are fully compiled.
+    chunks, until one fits. If the request states a longer context than prompt and answer have, or a
+    shared prefix, trials do not know the room, and layouts are fully compiled.
 
     Args:
         prepared_estimate: The request.
@@ -77,7 +77,7 @@ def trial_with_room(prepared_estimate: PreparedEstimate, users: int, misfits: Mi
     if users > users_by_bytes(prepared_estimate):
         return None
     p = with_room(prepared_estimate, users)
-    if p.options.context > p.tokens_per_user:
+    if needs_compiled_room(p):
         tokens = p.tokens_per_user
         return next(
             (
@@ -92,6 +92,15 @@ def trial_with_room(prepared_estimate: PreparedEstimate, users: int, misfits: Mi
         return fitting_trial(p.spec, p.wafer, p.software, p.options, misfits)
     except (BadInput, DoesNotFit):
         return None
+
+
+def needs_compiled_room(prepared_estimate: PreparedEstimate) -> bool:
+    """Return whether the room of a layout is known only after it is fully compiled.
+
+    Trials reserve memory for whole KV caches of the request's context.
+    """
+    options = prepared_estimate.options
+    return options.context > prepared_estimate.tokens_per_user or options.prefix_tokens > 0
 
 
 def max_users_with_room(prepared_estimate: PreparedEstimate, room: int, users: int) -> int:

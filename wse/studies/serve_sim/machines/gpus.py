@@ -71,7 +71,7 @@ def gpu_machine(
             stack=server.stack.title,
             stages=1,
             mapping=prepared_estimate.parallelism,
-            kv_capacity_users=users_that_fit(costs, mean_tokens),
+            kv_capacity_users=users_that_fit(costs, mean_tokens, prepared_estimate.deployment.shape.prefix_tokens),
             grid_users=(),
             grid_contexts=costs.contexts,
             grid_last_chunks=(),

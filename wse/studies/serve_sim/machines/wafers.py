@@ -63,7 +63,7 @@ def wafer_machine(
             cache_wafers=parking.storage_wafers or None,
             stages=len(program.stages),
             mapping=program.mapping_name,
-            kv_capacity_users=users_that_fit(costs, mean_tokens),
+            kv_capacity_users=users_that_fit(costs, mean_tokens, prepared_estimate.options.prefix_tokens),
             grid_users=(costs.decode.slots,),
             grid_contexts=costs.contexts,
             grid_last_chunks=costs.prefill.last_tokens,
