@@ -86,6 +86,19 @@ class CacheBalance:
         return ceil_div(length, rows)
 
     @staticmethod
+    def shared_slots(prefix: int, length: int, rows: int) -> int:
+        """Return how many cache slots per row of PEs users can share who have a common prefix.
+
+        Only slots that the prefix fills on all rows are shared. At least one token is not shared.
+
+        Args:
+            prefix: Number of tokens at the start of every cache that are the same for all users.
+            length: Number of tokens in each cache, at least 1.
+            rows: Number of rows over which the tokens are divided evenly.
+        """
+        return min(prefix, length - 1) // rows
+
+    @staticmethod
     def passing_rows(length: int, rows: int) -> int:
         """Return how many rows send a cache entry to the row above when a token is added.
 

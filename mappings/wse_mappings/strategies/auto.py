@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wse_mappings.cuts.expert_groups import GROUPED
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS
 from wse_mappings.regions.demand import Demand
 from wse_mappings.regions.layout import Layout
+from wse_mappings.strategies.several_regions import Bands
 from wse_mappings.strategies.strategy import Strategy
 
 
@@ -23,8 +23,7 @@ class Auto(Strategy):
     regions = "searched"
     tries_others = True
     group_counts = (EQUAL_GROUPS,)
-    expert_placements = (GROUPED,)
-    block_parts = (2, 4, 8)
+    expert_placements, block_parts = Bands.expert_placements, Bands.block_parts
 
     def layouts(self, demand: Demand, other_strategies: Sequence[Strategy]) -> Iterable[Layout]:
         """Return the layouts of all other strategies, without duplicates.

@@ -15,6 +15,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import FULLEST_PE, sram_table
 from wse.reports.table import Table
 from wse.reports.terminal import WIDEST, count, percent
+from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.rounding import ceil_div
 
 
@@ -60,7 +61,7 @@ class CacheCapacity:
 
     def users(self, context: int) -> int:
         """Return how many users fit if each of them has a KV cache of ``context`` tokens."""
-        shared_blocks = min(self.prefix_tokens, context - 1) // self.block_tokens
+        shared_blocks = CacheBalance.shared_slots(self.prefix_tokens, context, self.block_tokens)
         own_blocks = ceil_div(context, self.block_tokens) - shared_blocks
         free_bytes = self.room_bytes * self.blocks * self.users_of_pass - shared_blocks * self.kv_bytes
         users = free_bytes // (own_blocks * self.kv_bytes + self.blocks * self.state_bytes)

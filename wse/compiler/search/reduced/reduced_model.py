@@ -195,7 +195,7 @@ class ReducedModel:
                 slots, used_slots = (
                     CacheBalance.slots_after(n, stage.rect.rows) for n in (state.options.context, tokens)
                 )
-                shared_slots = min(prefix_tokens, tokens - 1) // stage.rect.rows
+                shared_slots = CacheBalance.shared_slots(prefix_tokens, tokens, stage.rect.rows)
                 needed_bytes = (used_slots - shared_slots) * cache + slots * user_state
                 free_bytes = state.options.batch * slots * (cache + user_state + room) - shared_slots * cache
                 users.append(free_bytes // needed_bytes)

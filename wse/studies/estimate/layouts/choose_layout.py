@@ -117,16 +117,20 @@ def choose_layout(
         )
     if goal.objective == LATENCY and goal.users is None:
         goal = replace(goal, users=prepared_estimate.options.batch)
+    room = None
     if _may_have_room(prepared_estimate):
         ranking = LayoutRanking(prepared_estimate, search)
         layouts = ranking.layouts_for(goal)
-        if _has_room(prepared_estimate, ranking.max_users):
+        room = ranking.max_users
+        if _has_room(prepared_estimate, room):
             return _best_layout(prepared_estimate, ranking, layouts, goal)
     larger_request = on_more_wafers(prepared_estimate, goal)
     if larger_request is not None:
         return choose_layout(larger_request, search, goal)
-    programs = (candidate.program for candidate in search(prepared_estimate, FASTEST).candidates)
-    raise too_many_users(prepared_estimate, _room_of(prepared_estimate, programs))
+    if room is None:
+        programs = (candidate.program for candidate in search(prepared_estimate, FASTEST).candidates)
+        room = _room_of(prepared_estimate, programs)
+    raise too_many_users(prepared_estimate, room)
 
 
 def choose_layout_by_capacity(
@@ -258,12 +262,12 @@ def _may_have_room(prepared_estimate: PreparedEstimate) -> bool:
     Layouts are tried on reduced models, which takes less time than a ranking. If layouts would have
     to be compiled (`needs_compiled_room`), only bytes are counted.
     """
-    p, users, replicas = prepared_estimate, prepared_estimate.request.serving.users, prepared_estimate.goal.replicas
+    p = prepared_estimate
     if not _has_room(p, users_by_bytes(p)):
         return False
-    if users is None or replicas is None or p.shape.think_s or needs_compiled_room(p):
+    if not p.cached_users or needs_compiled_room(p):
         return True
-    return trial_with_room(p, math.ceil(users / replicas)) is not None
+    return trial_with_room(p, p.cached_users) is not None
 
 
 def _has_room(prepared_estimate: PreparedEstimate, room: int) -> bool:
