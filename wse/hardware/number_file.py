@@ -1,12 +1,12 @@
 """Check numbers from user files: plain numbers, or tables with unit, grade, source and range.
 
-A number can also be a string with a unit, such as ``"96KiB"``, which is converted to the unit of the
-field.
+A number can also be a string with a unit, such as ``"96KiB"``, or a table with another unit, such as
+``{value = 96, unit = "KiB"}``. Both are converted to the unit of the field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ import pydantic
 from wse.errors import BadWafer, UnknownName
 from wse.files import short_repr
 from wse.hardware.number import Grade, SourcedNumber, bounds_of, unit_of
-from wse.hardware.quantity import read_quantity, units_for
+from wse.hardware.quantity import has_unit, read_quantity, units_for
 
 
 class _Entry(pydantic.BaseModel):
@@ -79,7 +79,8 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
     key = name.partition(".")[0]
     place, unit = f"{path}: {name}", unit_of(key)
     table = raw_value if isinstance(raw_value, dict) else {"value": raw_value}
-    numbers = {name: _with_number(table[name], unit) for name in ("value", "range") if name in table}
+    input_unit = table["unit"] if table.get("unit") in units_for(unit) else unit
+    numbers = {name: _converted(table[name], input_unit, unit) for name in ("value", "range") if name in table}
     try:
         entry = _Entry.model_validate(table | numbers)
     except pydantic.ValidationError as error:
@@ -92,8 +93,9 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
             f"{place} ={key_path} {short_repr(fault['input'])}: {fault_text}"
             f"give {_toml_form(unit)}, or a table with value, unit, grade, source, range, range_source"
         ) from error
-    if entry.unit is not None and entry.unit != unit:
-        raise BadWafer(f"{place} is given in {short_repr(entry.unit)}: give it in {unit!r}")
+    if entry.unit not in (None, unit, input_unit):
+        units_text = _alternatives([unit, *(name for name in units_for(unit) if name != unit)])
+        raise BadWafer(f"{place} is given in {short_repr(entry.unit)}: give it in {units_text}")
     low, high = bounds_of(key)
     if number_type is int and not isinstance(entry.value, int):
         raise BadWafer(f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,}")
@@ -117,19 +119,26 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
     )
 
 
-def _with_number(raw_value: Any, unit: str) -> Any:
-    """Convert a string such as ``"96KiB"``, or each string of a list, to a number.
+def _converted(raw_value: Any, input_unit: str, unit: str) -> Any:
+    """Convert a number, a string such as ``"96KiB"``, or each item of a list, to ``unit``.
 
     Other values, and strings that cannot be read as numbers, are returned unchanged.
 
     Args:
         raw_value: The value, or the list of both ends of a range.
+        input_unit: Unit of numbers, and of strings without a unit: ``unit`` or one of its
+            `units_for`.
         unit: Unit of the result.
+
+    >>> _converted(96, "KiB", "byte/PE"), _converted(["20kW", 15_000], "W", "W")
+    (98304, [20000, 15000])
     """
     if isinstance(raw_value, list):
-        return [_with_number(item, unit) for item in raw_value]
-    number = read_quantity(raw_value, unit) if isinstance(raw_value, str) else None
-    return raw_value if number is None else number
+        return [_converted(item, input_unit, unit) for item in raw_value]
+    is_converted = isinstance(raw_value, str) or (input_unit != unit and not isinstance(raw_value, bool))
+    text = str(raw_value)
+    number = read_quantity(text if input_unit == unit or has_unit(text) else text + input_unit, unit)
+    return number if is_converted and number is not None else raw_value
 
 
 def _toml_form(unit: str) -> str:
@@ -140,6 +149,10 @@ def _toml_form(unit: str) -> str:
     >>> _toml_form("cycle")
     'a number (in cycle)'
     """
-    *units, last_unit = units_for(unit) or ("",)
-    units_text = f"{', '.join(units)} or {last_unit}" if units else last_unit
+    units_text = _alternatives(units_for(unit))
     return f"a number (in {unit})" + (f", or text with a unit in quotation marks ({units_text})" if units_text else "")
+
+
+def _alternatives(units: Sequence[str]) -> str:
+    """Return units as text, such as "Hz, kHz or MHz"."""
+    return " or ".join(filter(None, (", ".join(units[:-1]), *units[-1:])))

@@ -38,7 +38,7 @@ CASES: list[tuple[dict[str, Any], type[BadInput], str]] = [
     ({"think_time": 2.0}, BadInput, "scenario: think_time: users of a scenario do not pause; leave it out"),
     ({"tiers": {"plain_speed": 0.0}}, BadInput, "scenario: tiers: plain_speed = 0.0: give tokens/s of each user"),
     ({"tiers": {"plain_speed": "fast"}}, BadInput, "scenario: tiers: plain_speed = 'fast': give tokens/s of each user"),
-    ({"prices": {"wafer_power_w": "23kW"}}, BadWafer, "scenario: prices: wafer_power_w = '23kW': give a number (in W)"),
+    ({"prices": {"wafer_power_w": "23kV"}}, BadWafer, "scenario: prices: wafer_power_w = '23kV': give a number (in W)"),
     ({"tiers": TIERS | {"speed_up": 1}}, BadInput, "scenario: tiers: speed_up = 1: give a number above 1"),
     ({"tiers": TIERS | {"speedup": 1}}, UnknownName, "scenario: tiers: unknown key 'speedup': did you mean 'speed_up'"),
     ({"tiers": TIERS, "users": 2}, BadInput, "scenario: users: with [tiers] users follow from the speed"),
@@ -64,14 +64,14 @@ def test_mistake_is_a_short_error(changes: dict[str, Any], kind: type[BadInput],
 def test_settings_are_the_products_of_models_machines_drafts_and_axes() -> None:
     drafts = [{}, {"name": "head", "draft": "0.9,0.8"}]
     table = scenario(
-        machines=[WAFER, GPU], drafts=drafts, prompt_len=["4k", 64], users="1k", prices={"wafer_power_w": "2k"}
+        machines=[WAFER, GPU], drafts=drafts, prompt_len=["4k", 64], users="1k", prices={"wafer_power_w": "2kW"}
     )
     settings = read_scenario(table).settings
     names = {(one.machine, one.drafts, one.request.workload.prompt_len) for one in settings}
     assert names == {(m, d, p) for m in ("small", "one H100") for d in ("none", "head") for p in (4_096, 64)}
     assert {(one.request.serving.users, one.request.workload.new_tokens) for one in settings} == {(1_000, 32)}
     assert {one.request.draft for one in settings} == {None, "0.9,0.8"}
-    assert all(one.request.costs.economics == {"wafer_power_w": "2k"} for one in settings)
+    assert all(one.request.costs.economics == {"wafer_power_w": "2kW"} for one in settings)
     assert {
         one.request.machine.wafer if one.request.gpu is None else one.request.gpu_serving.stack for one in settings
     } == {"wse3", "vllm"}
