@@ -69,10 +69,10 @@ def test_repeated_rows_are_packed_once(largest: int) -> None:
 
 
 def test_packer_omits_arrays_that_do_not_fit() -> None:
-    pack = Packer(room_bytes=200)
+    pack = Packer(max_bytes=200)
     assert pack(np.random.default_rng(0).integers(0, 1 << 30, 1000)) is None
     assert pack(np.zeros(1000, int)) is not None
-    assert pack.room_bytes == 200 - len(pack.blobs[0])
+    assert pack.remaining_bytes == 200 - len(pack.blobs[0])
 
 
 def test_page_contains_the_trace_and_is_reproducible(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ _DEPARTING: Final = tuple(
     "".join(_LETTERS[side] if mask >> MOVES.index(side) & 1 else " " for side in SIDES) for mask in range(32)
 )
 _TO_PE: Final = 1 << MOVES.index("ramp")
-_AT_ONCE: Final = 65_536
+_EVENTS_AT_ONCE: Final = 65_536
 _TABLES: Final = ("csv", "parquet")
 _LOG: Final = ("simulator-log",)
 _FORMATS_OF: Final = {
@@ -72,9 +72,9 @@ def write_simulator_log(
     ]
     total = len(events.cycle)
     file.write(f"@{events.cycle[0]} dimX={cols}, dimY={rows}\n".encode())
-    for start in range(0, total, _AT_ONCE):
+    for start in range(0, total, _EVENTS_AT_ONCE):
         on_progress(start, total, "wavelets")
-        part = zip(*(column[start : start + _AT_ONCE].tolist() for column in columns), strict=True)
+        part = zip(*(column[start : start + _EVENTS_AT_ONCE].tolist() for column in columns), strict=True)
         file.write("".join(_line(*event) for event in part).encode())
 
 

@@ -133,7 +133,7 @@ class Lanes:
 
 
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
-_EVERY: Final = 1000  # events between two calls of `on_progress`
+_EVENTS_PER_REPORT: Final = 1000  # events between two calls of `on_progress`
 
 
 def write_perfetto(
@@ -145,13 +145,13 @@ def write_perfetto(
         events: Slices and counter values, in any order.
         attributes: Facts about the run, stored in ``otherData``.
         file: Output file, written event by event.
-        on_progress: Function called every ``_EVERY`` events with the number of events written so
-            far.
+        on_progress: Function called every ``_EVENTS_PER_REPORT`` events with the number of
+            events written so far.
     """
     out = _EventFile(file, attributes)
     slices = 0
     for number, event in enumerate(events):
-        if number % _EVERY == 0:
+        if number % _EVENTS_PER_REPORT == 0:
             on_progress(number)
         if isinstance(event, Slice):
             slices += 1

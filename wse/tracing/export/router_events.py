@@ -42,7 +42,7 @@ class RouterEvents:
             after it left the previous router.
         row: Row of the router's PE.
         col: Column of the router's PE.
-        colour: Colour (route) of the wavelet, counted from the first colour of the step.
+        colour: Colour of the wavelet, counted from the first colour of the step.
         step: Step that the wavelet belongs to, counted from the first step of the pass.
         landing: Side on which the wavelet arrives, a code of ``MOVES``, or ``WAITED`` if it arrived
             in an earlier cycle.

@@ -99,7 +99,7 @@ def _facts(step: Report) -> Report:
         **({"layer": step["layer"]} if step["layer"] >= 0 else {}),
         "cycles": step["cycles"],
         **by,
-        **({name: value for name, value in traffic.items() if step["words"] or step["hops"]}),
+        **(traffic if step["words"] or step["hops"] else {}),
         "pes": f"{step['rows']}x{step['cols']} at row {step['row']}, col {step['col']}",
         "pass": step["pass"],
         "kv_slots": step["kv_slots"],

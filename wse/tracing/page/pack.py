@@ -1,8 +1,9 @@
-"""Compact form of arrays on the page: deflated differences in base64, identical arrays only once.
+"""Compact encoding of the arrays of an HTML page.
 
-An array is stored as the differences along its first axis. If most rows of a plane equal the row
-before, as on most wafers, only the other rows are stored. ``starts`` then lists their indices, and
-the page copies the rest instead of inflating it.
+An integer array is stored as differences along its first axis, compressed with zlib, in base64.
+Identical arrays are stored once. float64 arrays are stored without differences. If at most half of
+the rows of a 2-D array differ from the row before, as on most wafers, only those rows are stored.
+``starts`` then lists their indices, and the page copies each row to the indices that follow.
 
 The page decodes arrays with the browser's DecompressionStream (RFC 1950) and one addition per
 element.
@@ -26,14 +27,14 @@ from wse_traces.schema import TABLES
 
 Array = npt.NDArray[Any]
 Pack = Callable[[Array], object | None]
-"""Function that converts an array to its form on the page, or returns None without room for it."""
+"""Function that encodes an array for the page, or returns None if there is no room left for it."""
 
-ROOM_BYTES: Final = 7_400_000
+MAX_PACKED_BYTES: Final = 7_400_000
 """Maximum size of all packed arrays of a page, in base64. It keeps the whole page below 8 MB."""
 TYPES: Final = ("u1", "u2", "u4")
-WIDE: Final = "f8"
-FEW: Final = 2
-"""Minimum ratio of all rows to distinct rows from which on only the distinct rows are stored."""
+FLOAT64: Final = "f8"
+MIN_ROW_RATIO: Final = 2
+"""Minimum ratio of all rows to the rows to store at which only the rows that differ are stored."""
 
 
 class Packer:
@@ -43,12 +44,12 @@ class Packer:
 
     Attributes:
         blobs: Packed arrays in base64.
-        room_bytes: Number of characters left for more arrays.
+        remaining_bytes: Number of characters left for more arrays.
     """
 
-    def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_PACKED_BYTES) -> None:
         self.blobs: list[str] = []
-        self.room_bytes = room_bytes
+        self.remaining_bytes = max_bytes
         self._known: dict[bytes, dict[str, Any]] = {}
 
     def __call__(self, values: Array) -> dict[str, Any] | None:
@@ -68,12 +69,12 @@ class Packer:
         if key not in self._known:
             starts = _starts_of_runs(plain)
             rows = plain if starts is None else plain[starts]
-            if dtype != WIDE and len(rows) > 1:
+            if dtype != FLOAT64 and len(rows) > 1:
                 rows = np.concatenate([rows[:1], rows[1:] - rows[:-1]])
             blob = base64.b64encode(zlib.compress(rows.tobytes(), 6)).decode()
-            if len(blob) > self.room_bytes:
+            if len(blob) > self.remaining_bytes:
                 return None
-            self.room_bytes -= len(blob)
+            self.remaining_bytes -= len(blob)
             self.blobs.append(blob)
             array = {"type": dtype, "shape": list(plain.shape), "most": maximum, "least": minimum}
             runs = {} if starts is None else {"starts": starts.tolist()}
@@ -86,10 +87,10 @@ def _starts_of_runs(values: Array) -> npt.NDArray[np.int64] | None:
 
     The array can then be stored as these rows only. The result is None if this would save little.
     """
-    if values.ndim != 2 or len(values) < FEW:
+    if values.ndim != 2 or len(values) < MIN_ROW_RATIO:
         return None
     starts = np.concatenate([[0], 1 + np.flatnonzero((values[1:] != values[:-1]).any(axis=1))])
-    return starts if len(starts) * FEW <= len(values) else None
+    return starts if len(starts) * MIN_ROW_RATIO <= len(values) else None
 
 
 def _narrowest(minimum: int, maximum: int) -> str:
@@ -98,26 +99,26 @@ def _narrowest(minimum: int, maximum: int) -> str:
     The widest type is float64, which rounds numbers above 2**53.
     """
     if minimum < 0:
-        return "i4" if minimum >= -(2**31) and maximum < 2**31 else WIDE
-    return next((dtype for dtype in TYPES if maximum <= np.iinfo(dtype).max), WIDE)
+        return "i4" if minimum >= -(2**31) and maximum < 2**31 else FLOAT64
+    return next((dtype for dtype in TYPES if maximum <= np.iinfo(dtype).max), FLOAT64)
 
 
 def check_index(path: Path, column_name: str, index: Array, rows: int) -> None:
-    """Check that each entry of an index column is -1 or an existing row.
+    """Check that each value of a column is -1, an index of an existing row, or an existing code.
 
     Args:
         path: Path of the trace, for the error message.
         column_name: Name of the column, for the error message.
         index: int ``[n]``.
-        rows: Number of rows in the table that the entries refer to.
+        rows: Number of rows or codes that the values refer to.
 
     Raises:
-        BadTrace: An entry is out of range.
+        BadTrace: A value is out of range.
     """
     if len(index) and not -1 <= index.min() <= index.max() < rows:
-        bad_row = int(index.max() if index.max() >= rows else index.min())
+        bad_index = int(index.max() if index.max() >= rows else index.min())
         raise BadTrace(
-            f"{path}: {column_name}: refers to row {bad_row} of {rows}; the file is damaged, make the trace again"
+            f"{path}: {column_name}: {bad_index} is no index below {rows}; the file is damaged, make the trace again"
         )
 
 

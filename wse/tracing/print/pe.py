@@ -115,7 +115,7 @@ MIN_GAP: Final = 16
 
 
 class _Colours(NamedTuple):
-    """Consecutive colours (routes) of a PE's router that the same patterns and stages use.
+    """Consecutive colours of a PE's router that the same patterns and stages use.
 
     Attributes:
         first: First colour.
@@ -262,7 +262,7 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 def _route_table(routes: Sequence[PeRoute]) -> Table:
-    """Return a table of the colours (routes) configured on the router of a PE."""
+    """Return a table of the colours whose routes are configured on the router of a PE."""
     columns = (
         Column(key="colours", title="colours", cell=_colours_text, numeric=True),
         Column(key="along", title="along"),
@@ -279,7 +279,7 @@ def _colours_text(colours: _Colours) -> str:
 
 
 def _colour_runs(routes: Sequence[PeRoute]) -> list[_Colours]:
-    """Return the rows of the table of colours (routing channels) of a PE.
+    """Return the rows of the table of colours of a PE.
 
     Consecutive colours have one row if the same communication patterns of the same pipeline stages
     use them. Patterns that share a colour are listed in its row.

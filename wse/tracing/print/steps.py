@@ -95,8 +95,7 @@ def _order_columns(order: str) -> list[Column]:
     if order in ("cycles", "words", "hops"):
         return []
     if order == "start":
-        start = number("start_cycle", "first start")
-        return [start]
+        return [number("start_cycle", "first start")]
     cause = order.removesuffix("-cycles")
     return [Column(key=order, title=f"of {cause}", cell=lambda step: count(step.cycles_by[cause]), numeric=True)]
 

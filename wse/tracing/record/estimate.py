@@ -179,8 +179,7 @@ def assumed_routing(program: Program, phase: Phase) -> ExpertTokens:
     Returns:
         For each layer with experts, int64 ``[experts]``.
     """
-    ops = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
-    stages = {layer: stage for kind, layer, stage in ops if kind == "experts"}
+    stages = program.expert_stages
     return {layer: assumed_pairs(program, stage, layer, phase.tokens) for layer, stage in stages.items()}
 
 

@@ -90,8 +90,8 @@ def _defects(placeable: Placeable, program: Program) -> dict[str, Any]:
 def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
     """Write how a compiled model is placed: its stages, ops, SRAM buffers and colours.
 
-    A stage is a rectangle of PEs that stores some layers. A colour is a route configured in
-    routers.
+    A stage is a rectangle of PEs that stores some layers. A colour is a number
+    that words carry; each router has a route for it.
 
     Args:
         writer: Writer of the trace.
@@ -193,7 +193,7 @@ def _live_ops(p: Program, live: tuple[tuple[int, int, int], ...]) -> tuple[int, 
 
 
 def _route_rows(p: Program, patterns: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the rows of the table of the colours (routes in the routers of PEs) of each stage.
+    """Return the rows of the table of the colours that the patterns of each stage use.
 
     Args:
         p: The Program.

@@ -42,8 +42,6 @@ class ExpertRecord:
         self._writer, self._program = writer, program
         self.load = ExpertLoad()
         self.reached: defaultdict[int, dict[int, I64]] = defaultdict(dict)
-        layers = zip(program.op_kinds, program.op_layers, program.op_stages, strict=True)
-        self._stage_of = {layer: stage for kind, layer, stage in layers if kind == "experts"}
 
     def count(self, phase_index: int, expert_tokens: ExpertTokens, times: int) -> None:
         """Add passes with the same routing to the totals.
@@ -80,7 +78,7 @@ class ExpertRecord:
             tokens: int64 ``[experts]``: number of tokens routed to each expert in one pass.
             times: Number of passes.
         """
-        stage, counts = self._stage_of[layer], self.reached[phase_index]
+        stage, counts = self._program.expert_stages[layer], self.reached[phase_index]
         columns = pairs_of_columns(self._program, stage, layer, tokens)
         counts.setdefault(layer, np.zeros(self._program.wafers, np.int64))
         counts[layer][list(self._program.chosen_wafers(stage, columns))] += times

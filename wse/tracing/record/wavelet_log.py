@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from wse.arrays import I64
 from wse.backends.wavelet.phases.mesh_state import check_size
 from wse.backends.wavelet.phases.phase import phase_run
@@ -80,7 +82,8 @@ def log_wavelets(
         move_count += len(moves)
         cycle, on_wafer, row, col, colour, port, source = moves.T
         place = {"cycle": cycle, "wafer": on_wafer, "row": row, "col": col, "colour": colour, "direction": port}
-        writer.append("wavelet", {**place, "pass": 0 * cycle + pass_index, "step": 0 * cycle + step})
+        pass_and_step = {"pass": np.full_like(cycle, pass_index), "step": np.full_like(cycle, step)}
+        writer.append("wavelet", place | pass_and_step)
         writer.append("wavelet_source", {"source": source})
 
     result = phase_run(program, phase, lengths, wafer, software, on_moves=on_moves)

@@ -151,7 +151,7 @@ def layers_by_group(layer: Array, group: Array, groups: int) -> list[Ranges]:
     return [consecutive_ranges(numbers[ends[at] : ends[at + 1]]) for at in range(groups)]
 
 
-MAX_STRETCHES: Final = 6
+MAX_RANGES: Final = 6
 """Maximum number of layer ranges in a phrase. If there are more, the middle ones are omitted."""
 
 
@@ -188,6 +188,6 @@ def layers_text(layers: Ranges) -> str:
     if len(layers) == 1 and layers[0][0] == layers[0][1]:
         return f"layer {layers[0][0]}"
     texts = [range_text(*layer_range) for layer_range in layers]
-    if len(texts) > MAX_STRETCHES:
-        texts = [*texts[: MAX_STRETCHES - 2], f"… {texts[-1]}"]
+    if len(texts) > MAX_RANGES:
+        texts = [*texts[: MAX_RANGES - 2], f"… {texts[-1]}"]
     return f"layers {', '.join(texts)}"

@@ -214,8 +214,10 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
     """
     layers, links = PlacedLayers(trace), list[Link]()
     for tie in busiest_ties(trace, top):
-        room = top - len(links)
-        links += _links_of(tie.first(room) if each_link else tie, layers, each_link=each_link)[:room]
+        remaining_count = top - len(links)
+        links += _links_of(tie.first(remaining_count) if each_link else tie, layers, each_link=each_link)[
+            :remaining_count
+        ]
     return links
 
 

@@ -136,7 +136,7 @@ class PeStage(Result):
 
 
 class PeRoute(Result):
-    """Colour (static route) configured in the router of a PE, and the pattern that uses it.
+    """Colour with a route in the router of a PE, and the pattern that uses it.
 
     A pattern is a scheme by which words travel along a line of PEs, such as a reduce tree.
     """

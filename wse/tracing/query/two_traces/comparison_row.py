@@ -10,6 +10,7 @@ from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
 from wse.reports.terminal import in_bytes, plural, rate_and_latency
 from wse.serving.goal import purpose_text
+from wse.tracing.query.costs.step_sums import cycle_fraction
 
 ONE_USER, ALL_USERS = "one_user", "all_users"
 """Users for whom a row can be the best one among those with the same wafers and link."""
@@ -244,5 +245,4 @@ def _users(streams: StreamLimits) -> str:
 
 def fraction(by: Mapping[Cause, float], cause: Cause) -> float:
     """Return the fraction of all cycles that are due to one cause, or 0 if there are no cycles."""
-    total = sum(by.values())
-    return by[cause] / total if total else 0.0
+    return cycle_fraction(by[cause], sum(by.values()))
