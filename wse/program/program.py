@@ -107,9 +107,8 @@ class UserBytes(NamedTuple):
 class ColourUse:
     """Router colours that one communication pattern uses in one stage.
 
-    A colour is one of the routes configured in a router. The pattern uses the colours ``first`` to
-    ``first + colours - 1``. If ``is_rewritten`` is true, several patterns use these colours at
-    different times, and the routes are rewritten at run time.
+    The pattern uses the colours ``first`` to ``first + colours - 1``. If ``is_rewritten`` is true,
+    several patterns use these colours at different times, and the routes are rewritten at run time.
     """
 
     stage: int
@@ -214,6 +213,12 @@ class Program:
     def decode_index(self) -> int:
         """Index of the decode phase in ``phases``."""
         return len(self.prefill)
+
+    @property
+    def expert_stages(self) -> dict[int, int]:
+        """Stage that stores the experts of each layer, by index of the layer."""
+        ops = zip(self.op_kinds, self.op_layers, self.op_stages, strict=True)
+        return {layer: stage for kind, layer, stage in ops if kind == "experts"}
 
     @property
     def verify(self) -> tuple[Phase, ...]:

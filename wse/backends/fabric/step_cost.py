@@ -15,7 +15,6 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.line_time import LineTime
 from wse.backends.fabric.line.pattern_times import LinePattern, pattern_times
 from wse.backends.fabric.line.rounds import Rounds, rounds_of
-from wse.backends.fabric.links.routes import LongestLine
 from wse.backends.fabric.links.traffic import Traffic
 from wse.backends.fabric.transfer_cost import TransferCosts
 from wse.hardware.spec import SoftwareProfile, WaferSpec
@@ -26,7 +25,6 @@ from wse.program.steps import Phase, Slots
 from wse.program.transfers.messages import LineMessages
 from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import transfer_of
-from wse_mappings.schedule import LineSchedule
 
 
 class StepCosts:
@@ -212,7 +210,7 @@ class StepCosts:
         if not pattern.overlaps or not in_loop or (first and not pattern.store_and_forward):
             return time
         line = self._traffic.routes.line(transfer.site.stage, transfer.site.axis)
-        rounds = self._rounds(pattern, transfer.words, add_cycles, line)
+        rounds = self._rounds(LinePattern(pattern, 0, transfer.words, transfer.site.axis, line), add_cycles)
         return replace(
             time, cycles=self._transfers.launch.followed_by(rounds.first if first else rounds.period).rounded_up()
         )
@@ -252,15 +250,12 @@ def _is_along_lines(transfer: Transfer) -> bool:
     return isinstance(transfer.messages, LineMessages) and not transfer.leaves_wafer
 
 
-def _rounds(costs: LineCosts, pattern: LineSchedule, words: int, add_cycles: float, line: LongestLine | None) -> Rounds:
+def _rounds(costs: LineCosts, pattern: LinePattern, add_cycles: float) -> Rounds:
     """Return the times of a repeated pattern on one line whose rounds (iterations) overlap.
 
     Args:
         costs: Cycle counts and queue sizes for words on a line of PEs.
-        pattern: The communication pattern.
-        words: Words of a message.
+        pattern: The communication pattern on its longest line.
         add_cycles: Cycles in which a PE adds a received message.
-        line: Longest line on a wafer with dead PEs; None on a wafer without dead PEs.
     """
-    line_words, places = (words * line.streams, line.places) if line else (words, None)
-    return rounds_of(pattern, line_words, add_cycles, costs, places)
+    return rounds_of(pattern.schedule, pattern.carried_words, add_cycles, costs, pattern.places)

@@ -43,11 +43,7 @@ class TrafficCounts:
         Cache shifts and steps that depend on the selected experts are not included.
         """
         grows, is_independent = by_slots(phase.steps), ~phase.steps.depends_on_experts
-
-        def moved_by(step: int) -> StepTraffic:
-            """Return the traffic of one step."""
-            return self._traffic.step_traffic(phase, step, slots)
-
+        moved_by = partial(self._traffic.step_traffic, phase, slots=slots)
         if phase.steps not in self._of_any_slots:
             self._of_any_slots[phase.steps] = self._traffic_of(phase, np.flatnonzero(~grows & is_independent), moved_by)
         fixed, rectangles = self._of_any_slots[phase.steps]

@@ -34,7 +34,7 @@ class AlongLine(Transfer):
 
     @classmethod
     def colours(cls, pattern: LineSchedule | None) -> int:
-        """Return the number of colours (routes in a router) that the pattern uses."""
+        """Return the number of colours that the pattern uses."""
         assert pattern is not None
         return pattern.colours
 

@@ -105,7 +105,7 @@ def line_segments(messages: I32, costs: LineCosts, colours: I32 | None = None, p
     """
     travels = (messages[:, 2] != Arrival.COPY) & (messages[:, 0] != messages[:, 1])  # 1
     source, target, arrival = messages[travels].T.astype(np.int64)
-    if _independent(source, target, arrival):  # 2
+    if _are_independent(source, target, arrival):  # 2
         pieces, numbers = piece_side_by_side(source, target, places), np.array([[source[0], -1, 0, 1, -1]])
     else:
         colour = np.full(len(source), -1) if colours is None else colours[travels].astype(np.int64)
@@ -205,7 +205,7 @@ def _is_relayed(source: I64, target: I64, combines: Bools, is_second: Bools) -> 
     return is_relayed
 
 
-def _independent(source: I64, target: I64, arrival: I64) -> bool:
+def _are_independent(source: I64, target: I64, arrival: I64) -> bool:
     """Return True if messages cannot delay each other, so their times can be computed together.
 
     Each message must only be stored where it arrives, no PE may send or receive two of the

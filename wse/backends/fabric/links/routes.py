@@ -1,9 +1,8 @@
 """Physical links that words use: mesh links, or detours around dead PEs and links.
 
 Programs are compiled for a complete mesh. If PEs or links are dead, each link of that mesh stands
-for a path of one or more physical links. Such a detour needs none of the Program's colours (virtual
-channels): it is assumed to be configured below them, as in machines whose mesh is complete for
-programs.
+for a path of one or more physical links. Such a detour needs none of the Program's colours: it is
+assumed to be configured below them, as in machines whose mesh is complete for programs.
 
 Rectangles of links are in the format of ``link_map``, for all wafers; planes have the index wafer *
 4 + direction.
