@@ -31,7 +31,7 @@ SUSPECT: Final = re.compile(rf"(?<![\w.])_*(?:{'|'.join(BARE - {'from'})}|of_\w+
 """A bare word that the code around it may make a name. Only files with one are parsed, which takes long."""
 OPTIONS: Final = {"against", "what"}
 """Names of command-line options, which are parameters of API functions."""
-OPERANDS: Final = {"chosen", "own", "turned", "of_gain", "of_bias", "down"}
+OPERANDS: Final = {"chosen", "own", "turned", "down"}
 """Names of kernel operands and layer operations, which are also written to records and Programs."""
 KEYS: Final = {"mostly"}
 """Keys of the JSON output."""

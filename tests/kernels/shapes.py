@@ -18,7 +18,7 @@ from wse_kernels.library import COMPUTE
 Array = npt.NDArray[Any]
 
 SIZE_NAMES = {
-    *("M", "K", "N", "n", "B", "rows", "parts", "share", "H", "Hq", "Hk", "Hl", "F", "E", "Ev", "V"),
+    *("M", "K", "N", "n", "B", "rows", "parts", "biases_per_pe", "H", "Hq", "Hk", "Hl", "F", "E", "Ev", "V"),
     *("capacity", "queries_per_kv", "A", "experts", "local_experts"),
 }
 """Operands that are sizes. The other operands depend on them or are random."""
@@ -34,7 +34,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "attention_exp_by_column": ("M", "H", "capacity"),
     "attention_online": ("M", "Hk", "queries_per_kv", "F", "capacity"),
     "router_limit": ("M", "groups", "size"),
-    "expert_bias": ("M", "N", "local_experts", "share"),
+    "expert_bias": ("M", "N", "local_experts", "biases_per_pe"),
     **dict.fromkeys(delta_shapes.KERNELS, ("M", "Hk", "G", "D", "V")),
 }
 SIZES |= {name: (*sizes, "A") for name, sizes in SIZES.items() if "P" in kernel_named(name).views and "A" not in sizes}

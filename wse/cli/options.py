@@ -104,7 +104,7 @@ def warn(message: str) -> None:
     sys.stderr.flush()
 
 
-def while_read(write: Callable[[str], None]) -> Callable[[str], None]:
+def ignore_closed_pipe(write: Callable[[str], None]) -> Callable[[str], None]:
     """Return a function that writes to stdout, and discards all text once the reader has closed it.
 
     A program such as ``head`` closes the pipe from stdout when it has read enough. No error is

@@ -42,7 +42,7 @@ def run(request: RunRequest, json: opt.Json = False) -> None:  # noqa: FBT002
         stream_text(sys.stdout) as on_text,
     ):
         callbacks = RunCallbacks(
-            on_text=ignore if json else opt.while_read(on_text) if leaves_files else on_text,
+            on_text=ignore if json else opt.ignore_closed_pipe(on_text) if leaves_files else on_text,
             on_warning=opt.warn,
             on_stored=on_stored,
             on_progress=on_progress,

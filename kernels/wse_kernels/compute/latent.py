@@ -187,7 +187,7 @@ def finish_heads(block, act, acc, f32, x, sums, heads, out, shape: LatentShape):
                     act[block, target + e, lane] = narrow(value, act[block, target + e, lane])
 
 
-def turn_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
+def redistribute_block(place: Place, act, acc, x, out, M, K, N, first_col, to_rows):
     """Keep the elements of a vector that this PE needs when the vector is redistributed.
 
     The vector is divided into blocks along one mesh axis and will be divided along the other. Each

@@ -222,8 +222,8 @@ class ExpertBiasTensors(NamedTuple):
 
     Attributes:
         x: Sums in the accumulator type. The row of a pair or token has parts * N elements.
-        bias: Biases [parts, share] that the PE stores. The parts are, for example, gate and up;
-            share is the number of biases of a part on one PE.
+        bias: Biases [parts, biases_per_pe] that the PE stores. The parts are, for example, gate
+            and up.
         pairs: List of the (token, expert, routing weight) triples routed to the column's experts.
     """
 

@@ -50,14 +50,14 @@ class LayerSumsTensors(NamedTuple):
     Attributes:
         x: Sums of the product [M, N] in the accumulator type.
         sums: [M, 2] in the accumulator type, the sums of the inputs and their squares.
-        of_gain, of_bias: float32 vectors [N]: the norm's gain and the norm's bias, each multiplied
-            by the weights. Without a bias, ``of_bias`` is not used.
+        gain_product, bias_product: float32 vectors [N]: the norm's gain and the norm's bias, each
+            multiplied by the weights. Without a bias, ``bias_product`` is not used.
     """
 
     x: int
     sums: int
-    of_gain: int
-    of_bias: int
+    gain_product: int
+    bias_product: int
 
 
 class GainAndBias(NamedTuple):

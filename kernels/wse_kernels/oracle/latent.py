@@ -136,7 +136,7 @@ def finish_heads(pe, x, sums, heads, out, shape: LatentShape):
     pe.write("act", out, padded[:, pe.read("f32", heads, Hl).astype(np.int64)].swapaxes(0, 1))
 
 
-def turn_block(pe, x, out, M, K, N, first_col, to_rows):
+def redistribute_block(pe, x, out, M, K, N, first_col, to_rows):
     """Keep the elements of a vector that this PE needs when the vector is redistributed.
 
     The vector is divided into blocks along one mesh axis and will be divided along the other. Each

@@ -126,9 +126,7 @@ class Pe:
             address: Index of the first element, counted in elements.
             values: float32 values of any shape.
         """
-        stored_bytes = narrow(values, self.types[view])
-        start = address * ELEMENT_BYTES[self.types[view]]
-        self.memory[start : start + len(stored_bytes)] = stored_bytes
+        put(self.memory, self.types[view], address, narrow(values, self.types[view]))
 
     def round_to(self, view: str, values: F32) -> F32:
         """Round float32 values to the element type of a view, and return them as float32."""

@@ -27,14 +27,20 @@ The widened values fit in the nearest caches.
 class ChunkGenerator:
     """Generator of LLVM code that multiplies a chunk of tokens by a weight tile.
 
-    Its methods generate code for one vector of lanes (neighbouring PEs) at a time.
+    Its methods generate code for one vector of lanes (neighbouring PEs) at a time. `chunk_product`
+    sets ``terms``, ``tokens`` and ``starts`` before it generates code for the next terms and tokens.
+
+    Attributes:
+        terms, tokens: Numbers of terms and of tokens in scratch memory.
+        starts: LLVM Boolean: whether the sums start at 0 with these terms.
+        widened, activations: Scratch memory for weights and for activations, as float32.
     """
 
     def __init__(self, builder: Any, pointers: Any, element_types: tuple[Any, Any], weights: Any, numbers: Any) -> None:
         self.builder, (self.outs, self.xs), (self.acc, self.act) = builder, pointers, element_types
         self.weights, (self.x_stride, self.out_stride, self.lanes) = weights, numbers
-        self.terms, self.tokens = word(TERMS), word(MAX_TOKENS)  # stored in scratch memory
-        self.starts = ir.Constant(ir.IntType(1), 0)  # whether sums start with these terms
+        self.terms, self.tokens = word(TERMS), word(MAX_TOKENS)
+        self.starts = ir.Constant(ir.IntType(1), 0)
         self.widened, self.activations = (
             cgutils.alloca_once(builder, SINGLES, size=word(TERMS * element_count * MAX_VECTORS))
             for element_count in (OUTPUTS, MAX_TOKENS)
@@ -179,8 +185,8 @@ class ChunkGenerator:
         """Return a pointer to an element of an array that is packed without gaps in scratch memory.
 
         Arrays are packed because constant strides that are powers of two would map all vectors and
-        tokens to a few sets of the CPU cache. The offset is computed axis by axis: it starts at 0,
-        and for each axis the index is added and the sum is multiplied by the factor.
+        tokens to a few sets of the CPU cache. The offset is computed by Horner's rule: for each axis,
+        add the index and multiply by the factor.
 
         Args:
             base: Pointer to the array.

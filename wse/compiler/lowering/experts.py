@@ -58,7 +58,7 @@ def _gate_up_products(c: Context, op: Op) -> None:
     operands["weighted"] = int(spec.weighs_input)
     expert_product(c, "expert_in", SymAddress(buffer=tile), d, 2 * F, x=normed, out=gate_up, **operands)
     for group in op.vectors:
-        sizes = {"N": F, "parts": 2, "stride": 2 * F, "share": ceil_div(per_col * F, c.cut.rows)}
+        sizes = {"N": F, "parts": 2, "stride": 2 * F, "biases_per_pe": ceil_div(per_col * F, c.cut.rows)}
         _add_bias(c, gate_up, "+".join(group), by_token=0, weighted=0, **sizes)
     all_reduce(c, COLUMNS, gate_up, _times_pairs(c, 2 * F), count=_pairs(c) if _is_routed(c) else None)
     activate(c, gate_up, c.temp("expert_hidden", P * F, "act"), _times_pairs(c), F)  # 3
@@ -92,7 +92,7 @@ def _down_product(c: Context, op: Op) -> SymBuffer:
     tile = SymAddress(buffer=c.tile(op.weights[0]))
     expert_product(c, "expert_out", tile, F, d, x=hidden, out=out, **operands)
     for (vector,) in op.vectors:
-        sizes = {"N": d, "parts": 1, "stride": d, "share": cut.shared_experts().shape[1] * d}
+        sizes = {"N": d, "parts": 1, "stride": d, "biases_per_pe": cut.shared_experts().shape[1] * d}
         _add_bias(c, out, vector, by_token=1, weighted=int(not spec.weighs_input), **sizes)
     return out
 

@@ -57,7 +57,9 @@ def compress(c: Context, op: Op) -> None:
         product, width = SymAddress(buffer=out), S + R + C
     else:
         product, width = SymAddress(buffer=out, offset=M * S), R + C
-        c.builder.compute("turn_block", x=normed, out=out, M=M, K=d, N=S, first_col=c.cut.attention[0], to_rows=0)
+        c.builder.compute(
+            "redistribute_block", x=normed, out=out, M=M, K=d, N=S, first_col=c.cut.attention[0], to_rows=0
+        )
     local_product(c, normed, w, product, d, width, stride=width, out_stride=width)
     all_reduce(c, COLUMNS, out, M * (S + R + C))
     for biases in op.vectors:
@@ -224,7 +226,9 @@ def output(c: Context, op: Op) -> None:
     b.compute("store", out=output_to_transpose, x=on_columns, n=M * h)
     # 4. Transpose, and add to the residual stream.
     addend = c.temp("projected_back", M * d, "acc")
-    b.compute("turn_block", x=output_to_transpose, out=addend, M=M, K=h, N=d, first_col=c.cut.attention[0], to_rows=1)
+    b.compute(
+        "redistribute_block", x=output_to_transpose, out=addend, M=M, K=h, N=d, first_col=c.cut.attention[0], to_rows=1
+    )
     all_reduce(c, ROWS, addend, M * d, over_rows=M * c.spec.hidden_size, column_range=c.cut.attention, to_all=True)
     add_to_stream(c, op, addend, bias=bool(op.vectors))
 

@@ -28,7 +28,7 @@ from wse.program.isa.linear import LINEAR as PRODUCTS
 _SUMS: Final = {"sum_squares": 1, "moments": 2}
 """Sums per token, by the kernel that computes them."""
 
-_LINEAR: Final = frozenset(("turn_block", *(kernel.name for kernel in PRODUCTS)))
+_LINEAR: Final = frozenset(("redistribute_block", *(kernel.name for kernel in PRODUCTS)))
 """Kernels whose outputs are linear in ``x``, so that a token can be scaled afterwards."""
 
 

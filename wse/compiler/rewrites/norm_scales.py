@@ -143,8 +143,8 @@ def _layer(c: Context, steps: Sequence[SymStep], norm: MergeableNorm) -> _NormSt
         bias_products = SymAddress(buffer=vectors, offset=biased * outputs + offset // M)
         at: dict[str, Operand] = {
             "x": replace(sums, offset=first + offset),
-            "of_gain": gain_products,
-            "of_bias": bias_products,
+            "gain_product": gain_products,
+            "bias_product": bias_products,
         }
         return compute_step(products, "layer_scale_sums", **at, sums=sums, N=N, biased=biased, **_rms_operands(scale))
 

@@ -277,9 +277,9 @@ EXPERTS: Final = (
         name="expert_bias",
         operands=(
             acc("x", lambda P, M, N, parts, stride, by_token: ((M if by_token else P) - 1) * stride + parts * N),
-            wgt("bias", "parts share"),
+            wgt("bias", "parts biases_per_pe"),
             f32("pairs", _pair_list),
-            *numbers("P M N parts local_experts stride by_token weighted share columns groups segments"),
+            *numbers("P M N parts local_experts stride by_token weighted biases_per_pe columns groups segments"),
         ),
         work="P parts N",
         cycles=expert_bias_cycles,

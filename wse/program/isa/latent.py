@@ -101,7 +101,7 @@ LATENT: Final = (
         cycles=lambda c, M, Hl, n: Hl * M * (c.loop + c.function + c.vector(n, c.convert)),
     ),
     Kernel(
-        name="turn_block",
+        name="redistribute_block",
         operands=(act("x", "M K"), acc("out", "M N", output=True), *numbers("M K N first_col to_rows")),
         work="M N",
         operation_ps=1400,

@@ -163,8 +163,8 @@ NORM: Final = (
         operands=(
             acc("x", "M N"),
             acc("sums", lambda M: 2 * M),
-            f32("of_gain", "N"),
-            f32("of_bias", "N"),
+            f32("gain_product", "N"),
+            f32("bias_product", "N"),
             *numbers("M N size eps_atto biased"),
         ),
         work="M N",

@@ -59,7 +59,7 @@ def expert_bias(
     shape: ExpertBiasShape,
     by_token,
     weighted,
-    share,
+    biases_per_pe,
     division: ColumnGroups,
 ):
     """Add the biases of selected experts that this PE stores to the sums of pairs or tokens.
@@ -68,7 +68,8 @@ def expert_bias(
     bias[expert, N], or x[token, N] += bias[expert, N] if ``by_token``. This is done for each part
     of the outputs (gate and up, for example).
 
-    A column's biases of a part, [local_experts, N], are divided into blocks of ``share`` elements.
+    A column's biases of a part, [local_experts, N], are divided into blocks of ``biases_per_pe``
+    elements.
     The blocks are distributed in order over the rows of the column or, if ``by_token``, over the
     columns of its group.
 
@@ -80,7 +81,7 @@ def expert_bias(
             in the column.
         by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
         weighted: 1 to multiply biases by routing weights, else 0.
-        share: Number of biases of a part on one PE.
+        biases_per_pe: Number of biases of a part on one PE.
         division: Groups of columns that store different experts.
     """
     block, pairs, N = place.block, at.pairs, shape.N
@@ -98,10 +99,11 @@ def expert_bias(
                 expert = limited_index(f32, block, pair + 1, lane, shape.local_experts)
                 row = at.x + (token if by_token == 1 else i) * shape.stride
                 weight = f32[block, pair + 2, lane] if weighted == 1 else np.float32(1.0)
-                first = stored_block * share - expert * N  # negative if the PE's block begins before this expert
+                # Negative if the PE's block begins before this expert.
+                first = stored_block * biases_per_pe - expert * N
                 for part in range(shape.parts):
-                    sums, biases = row + part * N, at.bias + part * share - first
-                    for n in range(max(first, 0), min(first + share, N)):
+                    sums, biases = row + part * N, at.bias + part * biases_per_pe - first
+                    for n in range(max(first, 0), min(first + biases_per_pe, N)):
                         old = acc[block, sums + n, lane]
                         addend = widen(wgt[block, biases + n, lane]) * weight
                         acc[block, sums + n, lane] = narrow(widen(old) + addend, old)

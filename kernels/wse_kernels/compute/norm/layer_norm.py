@@ -65,22 +65,22 @@ def gain_moments(block, act, acc, wgt, x, sums, gain, out, M, K):
 def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto, biased):
     """Complete a layer norm whose mean and scale are applied after the product with the weights.
 
-    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N], where of_bias
-    is only added if biased.
+    x[M, N] = (x[M, N] - mean[M] * gain_product[N]) / sqrt(variance[M] + eps) + bias_product[N],
+    where bias_product is only added if biased.
 
     Args:
         block: Index of the block (group of neighbouring PEs).
         acc, f32: SRAM as arrays [block, address, PE of block] of different element types.
-        at: Addresses of x[M, N], sums[M, 2], of_gain[N] and of_bias[N]. x is the product with the
-            weights and is changed in place. ``sums`` contains, for each token, the sum of its
-            features and the sum of their squares. of_gain and of_bias are the float32 products of
-            the norm's gain and bias with the weights.
+        at: Addresses of x[M, N], sums[M, 2], gain_product[N] and bias_product[N]. x is the product
+            with the weights and is changed in place. ``sums`` contains, for each token, the sum of
+            its features and the sum of their squares. gain_product and bias_product are the float32
+            products of the norm's gain and bias with the weights.
         M, N: Numbers of tokens and output features.
         size: Number of features over which mean and variance are computed.
         eps_atto: Epsilon in units of 1e-18.
         biased: 1 if the norm has a bias, otherwise 0.
     """
-    x, sums, of_gain, of_bias = at
+    x, sums, gain_product, bias_product = at
     size, eps = np.float32(size), np.float32(eps_atto * 1e-18)
     lanes = acc.shape[2]
     for m in range(M):
@@ -90,8 +90,8 @@ def layer_scale_sums(block, acc, f32, at: LayerSumsTensors, M, N, size, eps_atto
                 mean = widen(acc[block, sums + 2 * m, lane]) / size
                 square = widen(acc[block, sums + 2 * m + 1, lane]) / size
                 scale = np.float32(1.0) / np.sqrt(max(square - mean * mean, np.float32(0.0)) + eps)
-                centred = widen(element) - mean * f32[block, of_gain + n, lane]
-                bias_value = f32[block, of_bias + n, lane] if biased == 1 else np.float32(0.0)
+                centred = widen(element) - mean * f32[block, gain_product + n, lane]
+                bias_value = f32[block, bias_product + n, lane] if biased == 1 else np.float32(0.0)
                 acc[block, x + m * N + n, lane] = narrow(centred * scale + bias_value, element)
 
 

@@ -34,7 +34,9 @@ def expert_pairs(pe, ids, weights, pairs, M, A, P, experts, division: ColumnGrou
         pe.write("f32", pairs + 1 + 3 * i, np.array([p // A, chosen_ids[p] - first, weight[p]], np.float32))
 
 
-def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, weighted, share, division: ColumnGroups):
+def expert_bias(
+    pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, weighted, biases_per_pe, division: ColumnGroups
+):
     """Add those biases of the selected experts that one PE stores to the outputs.
 
     This NumPy reference for one PE is used to test the compiled kernel of the same name.
@@ -50,7 +52,7 @@ def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, wei
             in the column.
         by_token: 1 to add to the sums of tokens, 0 to add to the sums of pairs.
         weighted: 1 to multiply biases by the pair's routing weight, else 0.
-        share: Number of biases of each part that one PE stores.
+        biases_per_pe: Number of biases of each part that one PE stores.
         division: Groups of columns that store different experts.
     """
     x, bias, pairs = at
@@ -60,11 +62,11 @@ def expert_bias(pe, at: ExpertBiasTensors, shape: ExpertBiasShape, by_token, wei
     starts = starts_of_parts(width, groups)
     col = pe.col % width
     place = col - starts[np.searchsorted(starts, col, side="right") - 1] if by_token else pe.row
-    stored_bias = pe.read("wgt", bias, parts, share)
+    stored_bias = pe.read("wgt", bias, parts, biases_per_pe)
     for i, (token, expert, weight) in enumerate(pairs_of_column(pe, pairs, shape)):
         row, scale = x + (token if by_token else i) * stride, weight if weighted else np.float32(1.0)
-        index = expert * N + np.arange(N) - place * share
-        is_stored = (index >= 0) & (index < share)
+        index = expert * N + np.arange(N) - place * biases_per_pe
+        is_stored = (index >= 0) & (index < biases_per_pe)
         sums = pe.read("acc", row, parts, N)
         sums[:, is_stored] += stored_bias[:, index[is_stored]] * scale
         pe.write("acc", row, sums)

@@ -53,27 +53,27 @@ def gain_moments(pe, x, sums, gain, out, M, K):
 def layer_scale_sums(pe, at: LayerSumsTensors, M, N, size, eps_atto, biased):
     """Complete a layer norm whose mean and scale are applied after the product with the weights.
 
-    x[M, N] = (x[M, N] - mean[M] * of_gain[N]) / sqrt(variance[M] + eps) + of_bias[N], where of_bias
-    is only added if biased. This NumPy reference for one PE is used to test the compiled kernel of
-    the same name.
+    x[M, N] = (x[M, N] - mean[M] * gain_product[N]) / sqrt(variance[M] + eps) + bias_product[N],
+    where bias_product is only added if biased. This NumPy reference for one PE is used to test the
+    compiled kernel of the same name.
 
     Args:
         pe: PE whose SRAM is read and written.
-        at: Addresses of x[M, N], sums[M, 2], of_gain[N] and of_bias[N]. x is the product with the
-            weights and is changed in place. ``sums`` contains, for each token, the sum of its
-            features and the sum of their squares. of_gain and of_bias are the float32 products of
-            the norm's gain and bias with the weights.
+        at: Addresses of x[M, N], sums[M, 2], gain_product[N] and bias_product[N]. x is the product
+            with the weights and is changed in place. ``sums`` contains, for each token, the sum of
+            its features and the sum of their squares. gain_product and bias_product are the float32
+            products of the norm's gain and bias with the weights.
         M, N: Numbers of tokens and output features.
         size: Number of features over which mean and variance are computed.
         eps_atto: Epsilon in units of 1e-18.
         biased: 1 if the norm has a bias, otherwise 0.
     """
-    x, sums, of_gain, of_bias = at
+    x, sums, gain_product, bias_product = at
     mean, squares = (pe.read("acc", sums, M, 2) / np.float32(size)).T
     variance = np.maximum(squares - mean * mean, np.float32(0.0))
     factor = np.float32(1.0) / np.sqrt(variance + np.float32(eps_atto * ATTO))
-    centred = pe.read("acc", x, M, N) - mean[:, None] * pe.read("f32", of_gain, N)
-    bias_value = pe.read("f32", of_bias, N) if biased else np.float32(0.0)
+    centred = pe.read("acc", x, M, N) - mean[:, None] * pe.read("f32", gain_product, N)
+    bias_value = pe.read("f32", bias_product, N) if biased else np.float32(0.0)
     pe.write("acc", x, centred * factor[:, None] + bias_value)
 
 

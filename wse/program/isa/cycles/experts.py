@@ -83,7 +83,7 @@ def expert_out_cycles(c: PeCosts, product: float, P: int, M: int, K: int, N: int
     return c.vector(M * N, c.acc) + _list_cycles(c, P) + P * (weighing + product)
 
 
-def expert_bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, share: int) -> float:
+def expert_bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted: int, biases_per_pe: int) -> float:
     """Return the cycles needed to add the biases of experts for all (token, expert) pairs.
 
     The biases are divided among several PEs. A PE reads the whole list of pairs, but adds only the
@@ -94,10 +94,10 @@ def expert_bias_cycles(c: PeCosts, P: int, M: int, N: int, parts: int, weighted:
         P, M: Maximum number of pairs, and number of tokens.
         N, parts: Number of outputs of each part, and number of parts, such as gate and up.
         weighted: 1 to multiply the biases by the pair's router weight, else 0.
-        share: Number of biases of each part that the PE stores.
+        biases_per_pe: Number of biases of each part that the PE stores.
     """
-    local_pairs = min(P, M * (ceil_div(share - 1, max(1, N)) + 1))
-    return _list_cycles(c, P) + local_pairs * parts * (1 + weighted) * c.vector(min(N, share), c.acc)
+    local_pairs = min(P, M * (ceil_div(biases_per_pe - 1, max(1, N)) + 1))
+    return _list_cycles(c, P) + local_pairs * parts * (1 + weighted) * c.vector(min(N, biases_per_pe), c.acc)
 
 
 def one_expert_cycles(c: PeCosts, coding: int, K: int, N: int, rows: int) -> float:
