@@ -17,12 +17,21 @@ from wse.serving.drafts.speculation import (
     acceptance_by_position,
     acceptance_of,
     best_draft,
-    choice_shares,
+    choice_frequencies,
     measured_curves,
     speed_up,
     typical,
 )
-from wse.serving.drafts.tree import MAX_NODES, ROOT, DraftTree, Shares, best_tree, fastest_tree, shares_of, with_choices
+from wse.serving.drafts.tree import (
+    MAX_NODES,
+    ROOT,
+    ChoiceAcceptances,
+    DraftTree,
+    best_tree,
+    choice_acceptances,
+    fastest_tree,
+    with_choices,
+)
 
 
 def tokens_per_pass(acceptance: float, draft: int) -> float:
@@ -122,7 +131,7 @@ def test_model_without_a_curve_uses_the_typical_one() -> None:
 
 
 @st.composite
-def falling_shares(draw: st.DrawFn) -> Shares:
+def falling_acceptances(draw: st.DrawFn) -> ChoiceAcceptances:
     """Draw acceptance probabilities of 1 to 4 positions, each with 1 to 3 choices.
 
     The choices of a position are in falling order and their sum is at most 1.
@@ -135,7 +144,7 @@ def falling_shares(draw: st.DrawFn) -> Shares:
     return tuple(positions)
 
 
-def forests(positions: Shares, depth: int, nodes: int) -> Iterator[float]:
+def forests(positions: ChoiceAcceptances, depth: int, nodes: int) -> Iterator[float]:
     """Yield the expected number of accepted draft tokens for every forest of at most `nodes` nodes and depth `depth`.
 
     The roots of a forest are the most likely choices of the first position.
@@ -148,23 +157,25 @@ def forests(positions: Shares, depth: int, nodes: int) -> Iterator[float]:
             if sum(sizes) <= nodes:
                 below = [list(forests(positions[1:], depth - 1, size - 1)) for size in sizes]
                 for values in product(*below):
-                    yield sum(share * (1 + v) for share, v in zip(positions[0], values, strict=False))
+                    yield sum(p * (1 + v) for p, v in zip(positions[0], values, strict=False))
 
 
-def yielded_tokens(tree: DraftTree, shares: Shares) -> float:
+def yielded_tokens(tree: DraftTree, acceptances: ChoiceAcceptances) -> float:
     """Return the mean tokens per pass of a tree: 1 plus, for each node, the product of probabilities on its path."""
     values: list[float] = []
     for parent, choice, position in zip(tree.parents, tree.choices, tree.positions, strict=True):
-        values.append((1.0 if parent == ROOT else values[parent]) * shares[position - 1][choice])
+        values.append((1.0 if parent == ROOT else values[parent]) * acceptances[position - 1][choice])
     return 1 + sum(values)
 
 
 @settings(max_examples=40, deadline=None)
-@given(falling_shares(), st.integers(1, 5), st.integers(1, 4))
-def test_best_tree_yields_the_most_tokens_of_all_trees_of_its_size(shares: Shares, nodes: int, depth: int) -> None:
-    tree = best_tree(shares, nodes, depth)
-    assert tree.tokens_per_pass == pytest.approx(1 + max(forests(shares, depth, nodes)))
-    assert tree.tokens_per_pass == pytest.approx(yielded_tokens(tree, shares))
+@given(falling_acceptances(), st.integers(1, 5), st.integers(1, 4))
+def test_best_tree_yields_the_most_tokens_of_all_trees_of_its_size(
+    acceptances: ChoiceAcceptances, nodes: int, depth: int
+) -> None:
+    tree = best_tree(acceptances, nodes, depth)
+    assert tree.tokens_per_pass == pytest.approx(1 + max(forests(acceptances, depth, nodes)))
+    assert tree.tokens_per_pass == pytest.approx(yielded_tokens(tree, acceptances))
     assert len(tree.parents) <= nodes
     assert tree.depth <= depth
     siblings = list(zip(tree.parents, tree.choices, strict=True))
@@ -184,12 +195,12 @@ def test_single_choices_make_a_chain(firsts: list[float]) -> None:
 
 
 @pytest.mark.parametrize("curve", measured_curves(), ids=lambda curve: curve.model)
-def test_shares_of_a_curve_reproduce_the_curve(curve: Acceptance) -> None:
-    shares = shares_of(curve, choice_shares().shares)
+def test_acceptances_of_a_curve_reproduce_the_curve(curve: Acceptance) -> None:
+    acceptances = choice_acceptances(curve, choice_frequencies().frequencies)
     for length in curve.draft_tokens:
-        firsts = [choices[0] for choices in shares[:length]]
+        firsts = [choices[0] for choices in acceptances[:length]]
         assert 1 + sum(accumulate(firsts, mul)) == pytest.approx(curve.at(length))
-    assert all(sum(choices) <= 1 + 1e-9 for choices in shares)
+    assert all(sum(choices) <= 1 + 1e-9 for choices in acceptances)
 
 
 def machine(more: float, draft: float) -> DraftMachine:
@@ -217,7 +228,9 @@ def test_fastest_tree_is_no_slower_than_the_fastest_chain(curve: Acceptance, mor
     """Its speed-up is E / (v + time of the draft passes), with the costs of the machine."""
     times = machine(more, draft)
     _, chain = best_draft(curve, lambda tokens: 2.0 / times.row(curve, tokens).token_s)
-    tree, gain = fastest_tree(shares_of(curve, choice_shares().shares), tree_speed_up(times), range(1, 9))
+    tree, gain = fastest_tree(
+        choice_acceptances(curve, choice_frequencies().frequencies), tree_speed_up(times), range(1, 9)
+    )
     assert gain >= chain - 1e-9
     if tree is not None:
         spent = times.verify_s(len(tree.parents) + 1) + sum(map(times.draft_s, tree.draft_widths))
@@ -225,11 +238,11 @@ def test_fastest_tree_is_no_slower_than_the_fastest_chain(curve: Acceptance, mor
 
 
 def test_fastest_tree_is_wide_if_passes_are_free_and_none_if_they_are_expensive() -> None:
-    shares = ((0.6, 0.2, 0.1), (0.5, 0.2, 0.1))
-    wide, gain = fastest_tree(shares, tree_speed_up(machine(0.0, 0.01)), (1, 2, 4, 8, 12))
+    acceptances = ((0.6, 0.2, 0.1), (0.5, 0.2, 0.1))
+    wide, gain = fastest_tree(acceptances, tree_speed_up(machine(0.0, 0.01)), (1, 2, 4, 8, 12))
     assert len(wide.parents) == 12
     assert gain == pytest.approx(wide.tokens_per_pass / (1 + wide.depth * 0.01))
-    assert fastest_tree(shares, tree_speed_up(machine(1.0, 0.1)), (1, 2, 4)) == (None, 1.0)
+    assert fastest_tree(acceptances, tree_speed_up(machine(1.0, 0.1)), (1, 2, 4)) == (None, 1.0)
 
 
 def test_widths_are_of_nodes_with_children() -> None:
@@ -257,6 +270,6 @@ def test_further_choices_keep_their_fraction_of_the_remaining_probability() -> N
     assert with_choices(0.5, (0.5, 0.25)) == pytest.approx((0.5, 0.25))
     assert with_choices(0.8, (0.5, 0.25, 0.125)) == pytest.approx((0.8, 0.1, 0.05))
     assert with_choices(0.1, (0.5, 0.25, 0.125)) == pytest.approx((0.1, 0.1, 0.1))  # at most the choice before
-    measured = choice_shares()
-    assert with_choices(measured.shares[0], measured.shares) == pytest.approx(measured.shares)
+    measured = choice_frequencies()
+    assert with_choices(measured.frequencies[0], measured.frequencies) == pytest.approx(measured.frequencies)
     assert measured.grade == "I"

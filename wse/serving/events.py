@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from wse.serving.route import PassRoute
 
-COMES, DONE = 0, 1
+ARRIVAL, VISIT_END = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,17 @@ class _Progress:
 
     Attributes:
         visit: Index of the job's current visit to a server, or of the next one.
-        over: Whether the job has ended.
+        has_ended: Whether the job has ended.
         waits: Whether the job waits so that it does not overtake another job.
         followers: Jobs that start when this job ends.
-        behind_it: Jobs that must not overtake this job.
+        blocked_jobs: Jobs that must not overtake this job.
     """
 
     visit: int = 0
-    over: bool = False
+    has_ended: bool = False
     waits: bool = False
     followers: list[int] = field(default_factory=list)
-    behind_it: list[int] = field(default_factory=list)
+    blocked_jobs: list[int] = field(default_factory=list)
 
 
 def run(jobs: Sequence[Job]) -> list[float]:
@@ -83,21 +83,21 @@ class _Run:
         self._count = 0
         for index, job in enumerate(jobs):
             if job.leader >= 0:
-                self._progress[job.leader].behind_it.append(index)
+                self._progress[job.leader].blocked_jobs.append(index)
             if job.predecessor >= 0:
                 self._progress[job.predecessor].followers.append(index)
             else:
-                self._push(0.0, COMES, index)
+                self._push(0.0, ARRIVAL, index)
         while self._events:
             time, _, kind, index = heapq.heappop(self._events)
-            (self._arrive if kind == COMES else self._finish)(time, index)
+            (self._arrive if kind == ARRIVAL else self._finish)(time, index)
 
     def _push(self, time: float, kind: int, job: int) -> None:
         """Schedule an event of the simulation.
 
         Args:
             time: Time of the event.
-            kind: COMES (a job arrives at a server) or DONE (a visit ends).
+            kind: ARRIVAL (of a job at a server) or VISIT_END.
             job: Index of the job.
         """
         heapq.heappush(self._events, (time, self._count, kind, job))  # at equal times, first pushed first
@@ -116,10 +116,10 @@ class _Run:
         if self._waits(index):
             progress.waits = True
         elif progress.visit == len(route):
-            progress.over, self.ended[index] = True, time
+            progress.has_ended, self.ended[index] = True, time
             self._release(time, progress)
             for follower in progress.followers:
-                self._push(time, COMES, follower)
+                self._push(time, ARRIVAL, follower)
         else:
             queue = self._queues[route[progress.visit].server]
             queue.append(index)
@@ -129,7 +129,7 @@ class _Run:
     def _waits(self, index: int) -> bool:
         """Return whether a job must wait for its leader, the job that it must not overtake."""
         visit, leader = self._progress[index].visit, self.jobs[index].leader
-        if leader < 0 or self._progress[leader].over:
+        if leader < 0 or self._progress[leader].has_ended:
             return False
         if visit == len(self._route(index)):
             return True
@@ -142,10 +142,10 @@ class _Run:
             time: Current time of the simulation.
             progress: State of this other job, which has advanced.
         """
-        for job in progress.behind_it:
+        for job in progress.blocked_jobs:
             if self._progress[job].waits:
                 self._progress[job].waits = False
-                self._push(time, COMES, job)
+                self._push(time, ARRIVAL, job)
 
     def _route(self, index: int) -> PassRoute:
         """Return the servers that a job visits."""
@@ -158,7 +158,7 @@ class _Run:
             time: Time at which the visit starts.
             index: Index of the job.
         """
-        self._push(time + self._route(index)[self._progress[index].visit].busy_cycles, DONE, index)
+        self._push(time + self._route(index)[self._progress[index].visit].busy_cycles, VISIT_END, index)
 
     def _finish(self, time: float, index: int) -> None:
         """Process the end of a job's visit to a server.
@@ -176,7 +176,7 @@ class _Run:
         if queue:
             self._begin(time, queue[0])
         progress.visit += 1
-        self._push(time + visit.latency_cycles, COMES, index)
+        self._push(time + visit.latency_cycles, ARRIVAL, index)
         self._release(time, progress)
 
 

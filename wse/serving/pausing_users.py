@@ -54,8 +54,8 @@ def queue_s(servers: int, service_s: float, rate: float, users: float) -> float:
         rate: Requests per second.
         users: Number of users, each of whom sends one request at a time.
     """
-    load, others_share = min(1.0, rate * service_s / servers), max(0.0, 1 - servers / users)
-    return others_share * waiting_fraction(servers, load) * service_s / servers / 2 / (1 - others_share * load)
+    load, others_fraction = min(1.0, rate * service_s / servers), max(0.0, 1 - servers / users)
+    return others_fraction * waiting_fraction(servers, load) * service_s / servers / 2 / (1 - others_fraction * load)
 
 
 class _Rounds(NamedTuple):
@@ -133,7 +133,7 @@ class PausingUsers:
         )
 
     @property
-    def _others_share(self) -> float:
+    def _others_fraction(self) -> float:
         """Mean number of other requests that a request finds, divided by the mean number of requests."""
         return 1 - 1 / min(self.users, self.max_concurrency)
 
@@ -160,7 +160,7 @@ class PausingUsers:
             in_rounds: Mean number of requests in rounds, at most those that fit.
         """
         max_others = max(0.0, self.loop.requests_when_saturated - 1)
-        rounds = self._rounds(min(self._others_share * in_rounds, max_others))
+        rounds = self._rounds(min(self._others_fraction * in_rounds, max_others))
         load = self._partly_random_load(in_rounds, rounds, randomness=1.0)
         if self.users <= self.max_concurrency:
             return load
@@ -205,8 +205,8 @@ class PausingUsers:
             rounds: Durations of the rounds.
             randomness: Fraction of the time in which requests arrive at random times.
         """
-        others_rate, fill = self._others_share * rate, rounds.fill
-        load = self._others_share * min(1.0, rate * rounds.full_prompt_s)
+        others_rate, fill = self._others_fraction * rate, rounds.fill
+        load = self._others_fraction * min(1.0, rate * rounds.full_prompt_s)
         prompts = min(load, others_rate * rounds.prompt_s)  # fraction of time spent on prompts
         arrival_pass_s = rounds.pass_s / (1 - prompts) + rounds.prompt_s * prompts / (1 - prompts**2)
         later_prompts = min(others_rate * arrival_pass_s, 1 / fill - 1) / 2

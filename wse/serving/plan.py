@@ -86,11 +86,11 @@ def plan(deployment: Deployment, goal: Goal, max_users: int | None = None) -> Pl
         return plan_for(goal.users, goal.replicas)  # users who pause may wait for room
     max_users = users_with_in_flight(deployment, max(max_users or 0, deployment.max_concurrency))
 
-    def keeps(users: int) -> bool:
+    def meets_limits(users: int) -> bool:
         """Return whether one replica meets the latency limits with this number of users."""
         return plan_for(users).meets
 
-    max_users_within_limits = largest_passing(1, max_users + 1, keeps) or 0
+    max_users_within_limits = largest_passing(1, max_users + 1, meets_limits) or 0
     within_limits = bool(max_users_within_limits)
     if goal.users is None or (goal.replicas is None and not within_limits):
         users = 1

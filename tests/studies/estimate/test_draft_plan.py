@@ -104,8 +104,8 @@ def test_acceptance_is_read_from_a_name_numbers_or_a_file(tmp_path: Path) -> Non
     path = tmp_path / "own.toml"
     path.write_text("acceptance = [[0.6, 0.2], 0.5]\n")
     own = read_acceptance(str(path))
-    assert own.shares[0] == (0.6, 0.2)
-    assert own.shares[1][0] == 0.5
+    assert own.choice_acceptances[0] == (0.6, 0.2)
+    assert own.choice_acceptances[1][0] == 0.5
     assert own.curve.tokens_per_pass == pytest.approx((1.6, 1.9))
 
 

@@ -195,7 +195,7 @@ def measured_curves() -> tuple[Acceptance, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceShares:
+class ChoiceFrequencies:
     """Measurement of how often the model agrees with each of a draft's choices for the next token.
 
     The first choice is the token that the draft considers most likely, the second choice the next
@@ -203,7 +203,7 @@ class ChoiceShares:
 
     Attributes:
         kind, draft, size_ratio: The measured draft head or draft model, as in `Acceptance`.
-        shares: Frequency with which each choice is the model's token, from 0 to 1.
+        frequencies: Frequency with which each choice is the model's token, from 0 to 1.
         grade: Evidence grade, a letter that indicates how reliable the numbers are.
         source: Origin of the numbers.
     """
@@ -211,19 +211,19 @@ class ChoiceShares:
     kind: DraftKind
     draft: str
     size_ratio: float | None = None
-    shares: tuple[float, ...]
+    frequencies: tuple[float, ...]
     grade: Grade
     source: str
 
 
 @cache
-def choice_shares() -> ChoiceShares:
+def choice_frequencies() -> ChoiceFrequencies:
     """Return the bundled measurement of how often the model agrees with each choice of a draft.
 
     The first choice is the token that the draft considers most likely.
     """
     table = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["choices"]
-    return ChoiceShares(**(table | {"shares": tuple(table["shares"])}))
+    return ChoiceFrequencies(**(table | {"frequencies": tuple(table["frequencies"])}))
 
 
 def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grade, source: str) -> Acceptance:

@@ -4,8 +4,8 @@ A tree has several candidate tokens per position. A pass verifies all of them an
 longest path from the root that the model would have generated. Source: Chen et al., Sequoia:
 scalable, robust, and hardware-aware speculative decoding, arXiv 2402.12374, sections 3.1 and 3.3.
 
-``shares[d][k]`` is the acceptance probability of the draft's choice k at position d after the root,
-given that its parent is accepted. Choice 0 is the most likely. The value of a node is the product
+``acceptances[d][k]`` is the acceptance probability of the draft's choice k at position d after the
+root, given that its parent is accepted. Choice 0 is the most likely. The value of a node is the product
 along its path. Beyond the last position or choice, nothing is accepted.
 """
 
@@ -21,7 +21,7 @@ from typing import Final
 from wse.errors import BadInput
 from wse.serving.drafts.speculation import Acceptance
 
-Shares = tuple[tuple[float, ...], ...]
+ChoiceAcceptances = tuple[tuple[float, ...], ...]
 """Acceptance probabilities by position and choice."""
 
 ROOT: Final = -1
@@ -74,25 +74,26 @@ class DraftTree:
         return tuple(Counter(positions[parent + 1] for parent in set(self.parents))[d] for d in range(self.depth))
 
 
-def best_tree(shares: Sequence[Sequence[float]], nodes: int, depth: int | None = None) -> DraftTree:
+def best_tree(acceptances: Sequence[Sequence[float]], nodes: int, depth: int | None = None) -> DraftTree:
     """Return the tree of limited size and depth that yields the most tokens per pass.
 
     This is the dynamic programme of Sequoia (arXiv 2402.12374, section 3.1), with probabilities
     that may differ between positions.
 
     Args:
-        shares: Acceptance probability of each choice at each position, most likely choice first.
+        acceptances: Acceptance probability of each choice at each position, most likely choice
+            first.
         nodes: Maximum number of nodes, from 1 to `MAX_NODES`.
-        depth: Maximum length of a path; None for the number of positions in ``shares``.
+        depth: Maximum length of a path; None for the number of positions in ``acceptances``.
 
     Raises:
         BadInput: A probability is outside 0 to 1, the choices at a position add up to more than 1,
             or ``nodes`` is out of range.
     """
-    check_shares(shares)
+    check_acceptances(acceptances)
     if not 1 <= nodes <= MAX_NODES:
         raise BadInput(f"tree of {nodes} nodes: give 1 to {MAX_NODES}")
-    yields = _Yields(shares, len(shares) if depth is None else min(depth, len(shares)))
+    yields = _Yields(acceptances, len(acceptances) if depth is None else min(depth, len(acceptances)))
     parents, choices = list[int](), list[int]()
 
     def add_children(parent: int, position: int, count: int) -> None:
@@ -120,12 +121,12 @@ class _Yields:
     A draft tree proposes several alternative tokens (choices) per position. Results are cached.
 
     Args:
-        shares: Acceptance probability of each choice at each position.
+        acceptances: Acceptance probability of each choice at each position.
         max_depth: Maximum distance of a node from the root.
     """
 
-    def __init__(self, shares: Sequence[Sequence[float]], max_depth: int) -> None:
-        self._shares, self._max_depth = shares, max_depth
+    def __init__(self, acceptances: Sequence[Sequence[float]], max_depth: int) -> None:
+        self._acceptances, self._max_depth = acceptances, max_depth
         self.children = cache(self._children)
 
     def node(self, position: int, count: int) -> float:
@@ -155,24 +156,24 @@ class _Yields:
         Returns:
             The expected number, and the number of nodes in the first group.
         """
-        if position > self._max_depth or choice == len(self._shares[position - 1]) or not count:
+        if position > self._max_depth or choice == len(self._acceptances[position - 1]) or not count:
             return 0.0, 0
-        share = self._shares[position - 1][choice]
+        acceptance = self._acceptances[position - 1][choice]
         return max(
-            (share * self.node(position, first) + self.children(position, choice + 1, count - first)[0], first)
+            (acceptance * self.node(position, first) + self.children(position, choice + 1, count - first)[0], first)
             for first in range(1, count + 1)
         )
 
 
 def fastest_tree(
-    shares: Sequence[Sequence[float]], speed_up: Callable[[DraftTree], float], sizes: Iterable[int]
+    acceptances: Sequence[Sequence[float]], speed_up: Callable[[DraftTree], float], sizes: Iterable[int]
 ) -> tuple[DraftTree | None, float]:
     """Return the tree with the largest speed-up among the best trees of each size and depth.
 
     Source: Sequoia, arXiv 2402.12374, section 3.3.
 
     Args:
-        shares: Acceptance probability of each choice at each position.
+        acceptances: Acceptance probability of each choice at each position.
         speed_up: Function that returns a tree's speed-up over decoding without drafts.
         sizes: Numbers of nodes to try, in ascending order. Once a tree is faster than decoding
             without drafts, the search stops after two consecutive sizes without an additional gain.
@@ -182,7 +183,7 @@ def fastest_tree(
     """
     best_so_far, best_speed_up, sizes_without_gain = None, 1.0, 0
     for nodes in sizes:
-        trees = dict.fromkeys(best_tree(shares, nodes, depth) for depth in range(1, len(shares) + 1))
+        trees = dict.fromkeys(best_tree(acceptances, nodes, depth) for depth in range(1, len(acceptances) + 1))
         tree_of_size, speed_up_of_size = max(((tree, speed_up(tree)) for tree in trees), key=lambda pair: pair[1])
         sizes_without_gain = 0 if speed_up_of_size > best_speed_up else sizes_without_gain + 1
         if speed_up_of_size > best_speed_up:
@@ -192,7 +193,7 @@ def fastest_tree(
     return best_so_far, best_speed_up
 
 
-def shares_of(curve: Acceptance, choices: Sequence[float]) -> Shares:
+def choice_acceptances(curve: Acceptance, choices: Sequence[float]) -> ChoiceAcceptances:
     """Return the acceptance probability of each choice at each position of a draft.
 
     A choice is one of the alternative tokens that a draft proposes at a position. The most likely
@@ -230,22 +231,22 @@ def with_choices(first: float, choices: Sequence[float]) -> tuple[float, ...]:
     return tuple(probabilities)
 
 
-def check_shares(shares: Sequence[Sequence[float]]) -> None:
+def check_acceptances(acceptances: Sequence[Sequence[float]]) -> None:
     """Raise an error if acceptance probabilities are invalid.
 
     Args:
-        shares: Acceptance probability of each choice at each position.
+        acceptances: Acceptance probability of each choice at each position.
 
     Raises:
         BadInput: A position has no choice, a probability is outside 0 to 1, or the probabilities at
             a position add up to more than 1.
     """
-    if not shares or not all(shares):
+    if not acceptances or not all(acceptances):
         raise BadInput("acceptance: is empty; give a probability from 0 to 1 for each position")
-    for position, choices in enumerate(shares, start=1):
-        for share in choices:
-            if not 0.0 <= share <= 1.0:
-                raise BadInput(f"acceptance {share:g} at position {position}: give a probability from 0 to 1")
+    for position, choices in enumerate(acceptances, start=1):
+        for acceptance in choices:
+            if not 0.0 <= acceptance <= 1.0:
+                raise BadInput(f"acceptance {acceptance:g} at position {position}: give a probability from 0 to 1")
         if sum(choices) > 1.0 + 1e-9:
             message = (
                 f"acceptances of the choices at position {position}: {sum(choices):g} together; one alone can be "

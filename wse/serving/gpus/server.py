@@ -220,7 +220,7 @@ class GpuServer:
             remedy = (
                 f"give --gpus {min_gpus}" if min_gpus else "give fewer bits with --dtype, or a GPU with more memory"
             )
-            weights = f"{self.weight_bytes / 1e9:,.1f} GB of weights{self._draft_words}"
+            weights = f"{self.weight_bytes / 1e9:,.1f} GB of weights{self._draft_text}"
             msg = (
                 f"{self.spec.name} as {self.weights.name}: {weights}, "
                 f"{self.parallelism.gpus} {self.gpu.name} hold {usable * self.parallelism.gpus / 1e9:,.1f} GB; {remedy}"
@@ -315,7 +315,7 @@ class GpuServer:
         return next((n for n in counts if n * usable > self.weight_bytes), None)
 
     @property
-    def _draft_words(self) -> str:
+    def _draft_text(self) -> str:
         """Error-message text about the memory that the draft needs; "" without a draft."""
         if self.draft is None:
             return ""

@@ -66,7 +66,7 @@ class KvRoom:
         self._known_blocks: set[int] = set()  # all blocks that have been read
         self._room_tokens = cache(costs.room_tokens)
         self._tokens: list[int] = (workload.prompt_tokens + workload.new_tokens).tolist()
-        self._keeps = prefix_cache
+        self._keeps_prefixes = prefix_cache
         self._parents: list[int] = workload.prefix_tree.parent.tolist()
         self._prefixes: list[int] = workload.prefix.tolist()
         self._machine_block, self._multiple = costs.kv_block_tokens, costs.reused_tokens_multiple
@@ -274,7 +274,9 @@ class KvRoom:
         """Return the blocks of a prompt's prefix, in order; none if prefixes are not kept."""
         path = self._paths.get(request)
         if path is None:
-            path = self._paths[request] = path_to(self._prefixes[request], self._parents) if self._keeps else []
+            path = self._paths[request] = (
+                path_to(self._prefixes[request], self._parents) if self._keeps_prefixes else []
+            )
         return path
 
     def _hit_count(self, request: int) -> int:

@@ -114,7 +114,7 @@ class UsersOfDrafts:
         Returns:
             The tree and the speed-up; (None, 1.0) if no tree increases speed.
         """
-        return fastest_tree(acceptance.shares, lambda tree: self.speed_up(as_tree(tree)), TREE_NODES)
+        return fastest_tree(acceptance.choice_acceptances, lambda tree: self.speed_up(as_tree(tree)), TREE_NODES)
 
 
 def in_a_row(curve: Acceptance, draft_tokens: int) -> Choose:

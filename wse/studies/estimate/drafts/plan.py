@@ -9,7 +9,7 @@ from wse.errors import DoesNotFit
 from wse.hardware.number import weakest
 from wse.reports.terminal import plural
 from wse.serving.deployment.wafers import WaferDeployment
-from wse.serving.drafts.speculation import HEAD_KIND, MODEL_KIND, choice_shares
+from wse.serving.drafts.speculation import HEAD_KIND, MODEL_KIND, choice_frequencies
 from wse.studies.compile.draft_times import host_memory_rate
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts, in_a_row
 from wse.studies.estimate.drafts.draft_machine import head_token_parts
@@ -143,7 +143,7 @@ def plan_of(acceptance: DraftAcceptance, users: UsersOfDrafts, place: DraftPlace
         accepted,
         place,
         point,
-        grade=weakest((accepted.acceptance_grade, choice_shares().grade, COST_GRADE)),
+        grade=weakest((accepted.acceptance_grade, choice_frequencies().grade, COST_GRADE)),
         draft_tokens=draft_tokens,
         speed_up=gain,
         max_users=users.replicas * deployment.max_concurrency,

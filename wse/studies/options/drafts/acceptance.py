@@ -16,11 +16,11 @@ from wse.serving.drafts.speculation import (
     TYPICAL,
     Acceptance,
     acceptance_by_position,
-    choice_shares,
+    choice_frequencies,
     measured_curves,
     typical,
 )
-from wse.serving.drafts.tree import Shares, check_shares, shares_of, with_choices
+from wse.serving.drafts.tree import ChoiceAcceptances, check_acceptances, choice_acceptances, with_choices
 
 CONSTANT_POSITIONS: Final = 8
 """Number of positions to which a single probability applies, equal to the longest measured drafts.
@@ -38,12 +38,12 @@ class DraftAcceptance:
     Attributes:
         curve: Mean number of tokens that a verification pass yields, for each number of sequential
             draft tokens.
-        shares: For trees of draft tokens, which have several candidates at each position: the
+        choice_acceptances: For trees of draft tokens, which have several candidates at each position: the
             probability that each candidate is accepted, [positions][candidates].
     """
 
     curve: Acceptance
-    shares: Shares
+    choice_acceptances: ChoiceAcceptances
 
     @property
     def by_position(self) -> tuple[float, ...]:
@@ -55,7 +55,7 @@ class DraftAcceptance:
         """
         lengths = self.curve.draft_tokens
         positions = next((n for n in range(1, len(lengths) + 1) if lengths[n - 1] != n), len(lengths) + 1) - 1
-        return tuple(choices[0] for choices in self.shares[:positions])
+        return tuple(choices[0] for choices in self.choice_acceptances[:positions])
 
 
 def known_acceptances() -> tuple[str, ...]:
@@ -84,7 +84,9 @@ def read_acceptance(text: str) -> DraftAcceptance:
     if text.casefold() in {name.casefold() for name in known_acceptances()}:
         matching_curves = [curve for curve in measured_curves() if curve.model.casefold() == text.casefold()]
         curve = matching_curves[0] if matching_curves else typical(measured_curves())
-        return DraftAcceptance(curve=curve, shares=shares_of(curve, choice_shares().shares))
+        return DraftAcceptance(
+            curve=curve, choice_acceptances=choice_acceptances(curve, choice_frequencies().frequencies)
+        )
     if names_toml_file(text):
         return _from_file(Path(text))
     parts = text.split(",")
@@ -94,9 +96,11 @@ def read_acceptance(text: str) -> DraftAcceptance:
         raise UnknownName(
             "acceptance of drafts", text, known_acceptances(), place="--draft", remedy=remedy if is_model else ""
         )
-    shares = [_share(part, f"--draft {text}") for part in parts]
-    shares = shares * CONSTANT_POSITIONS if len(shares) == 1 else shares
-    return _user_acceptance([with_choices(share, choice_shares().shares) for share in shares], "--draft", text)
+    acceptances = [_probability(part, f"--draft {text}") for part in parts]
+    acceptances = acceptances * CONSTANT_POSITIONS if len(acceptances) == 1 else acceptances
+    return _user_acceptance(
+        [with_choices(acceptance, choice_frequencies().frequencies) for acceptance in acceptances], "--draft", text
+    )
 
 
 def _from_file(path: Path) -> DraftAcceptance:
@@ -113,33 +117,35 @@ def _from_file(path: Path) -> DraftAcceptance:
     positions = table.get("acceptance")
     if not isinstance(positions, list) or not positions:
         _refuse(place, "has no list of acceptances by position; write acceptance = [0.8, 0.7]")
-    shares = [
-        tuple(_share(choice, place) for choice in position)
+    acceptances = [
+        tuple(_probability(choice, place) for choice in position)
         if isinstance(position, list)
-        else with_choices(_share(position, place), choice_shares().shares)
+        else with_choices(_probability(position, place), choice_frequencies().frequencies)
         for position in positions
     ]
-    return _user_acceptance(shares, place, str(path))
+    return _user_acceptance(acceptances, place, str(path))
 
 
-def _user_acceptance(shares: list[tuple[float, ...]], place: str, name: str) -> DraftAcceptance:
+def _user_acceptance(acceptances: list[tuple[float, ...]], place: str, name: str) -> DraftAcceptance:
     """Create the acceptance probabilities of draft tokens from the numbers that a user gave.
 
     Args:
-        shares: Probability that each candidate at each position is accepted,
+        acceptances: Probability that each candidate at each position is accepted,
             [positions][candidates].
         place: The option and its value, such as ``--draft 0.8``, for error messages.
         name: Name of the result in reports.
     """
     try:
-        check_shares(shares)
+        check_acceptances(acceptances)
     except BadInput as error:
         raise BadInput(f"{place}: {error}") from error
-    firsts = [choices[0] for choices in shares]
-    return DraftAcceptance(curve=acceptance_by_position(firsts, name, "U", "given"), shares=tuple(shares))
+    firsts = [choices[0] for choices in acceptances]
+    return DraftAcceptance(
+        curve=acceptance_by_position(firsts, name, "U", "given"), choice_acceptances=tuple(acceptances)
+    )
 
 
-def _share(value: Any, place: str) -> float:
+def _probability(value: Any, place: str) -> float:
     """Convert a value to a probability from 0 to 1, or raise BadInput.
 
     Args:
@@ -147,12 +153,12 @@ def _share(value: Any, place: str) -> float:
         place: Option or file that contains the value, for the error message.
     """
     try:
-        share = float(value)
+        acceptance = float(value)
     except (TypeError, ValueError):
         _refuse(place, f"{short_repr(value)} is not a number; {REMEDY}")
-    if not 0.0 <= share <= 1.0:
-        _refuse(place, f"an acceptance of {share:g} is not between 0 and 1; {REMEDY}")
-    return share
+    if not 0.0 <= acceptance <= 1.0:
+        _refuse(place, f"an acceptance of {acceptance:g} is not between 0 and 1; {REMEDY}")
+    return acceptance
 
 
 def _refuse(place: str, reason: str) -> NoReturn:

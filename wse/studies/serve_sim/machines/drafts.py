@@ -75,7 +75,7 @@ def drawn_drafts(acceptance: DraftAcceptance, draft_tokens: int, seed: int) -> D
         draft_tokens: Number of tokens per draft.
         seed: Seed of the random-number generator.
     """
-    return Drafts(acceptances=tuple(choices[0] for choices in acceptance.shares[:draft_tokens]), seed=seed)
+    return Drafts(acceptances=tuple(choices[0] for choices in acceptance.choice_acceptances[:draft_tokens]), seed=seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
