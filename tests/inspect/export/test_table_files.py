@@ -145,7 +145,7 @@ def draw(trace: Path, out: Path, what: str | None = None) -> dict[str, Any]:
 
 def pixel(picture: Any, row: int, col: int, rows: int, cols: int) -> Any:
     """Return the colour of a PE, at a quarter of its size, because the name of a stage may cover the middle."""
-    scale = max(1, maps.LARGEST // max(rows, cols))
+    scale = max(1, maps.MAX_SIDE_PX // max(rows, cols))
     y = maps.TOP + int((row + 0.25) * scale)
     return picture[y, maps.LEFT + int((col + 0.25) * scale), :3]
 

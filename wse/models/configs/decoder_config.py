@@ -18,8 +18,8 @@ from wse.number_formats import DTYPES
 # Upper bounds far above any published model. They prevent a damaged file from requesting terabytes.
 MAX_HEADS: Final = 65_536
 MAX_EXPERTS: Final = 65_536
-WIDEST: Final = 2**20
-LARGEST_TABLE: Final = 2**24
+MAX_WIDTH: Final = 2**20
+MAX_MATRIX_ROWS: Final = 2**24
 DTYPE_KEYS: Final = ("dtype", "torch_dtype")
 """Config keys for the element type, in the new and the old spelling."""
 
@@ -91,7 +91,7 @@ def read_heads(config: ConfigReader, *, default_size: int | None = None, require
         BadModel: A value is missing or impossible, or the number of heads is not a multiple of the
             number of KV heads.
     """
-    hidden_size = config.integer("hidden_size", 1, WIDEST)
+    hidden_size = config.integer("hidden_size", 1, MAX_WIDTH)
     head_count = config.integer("num_attention_heads", 1, MAX_HEADS)
     key = "num_key_value_heads"
     if requires_kv_count and not config.is_stated(key):
@@ -103,7 +103,7 @@ def read_heads(config: ConfigReader, *, default_size: int | None = None, require
         config.refuse(
             "hidden_size", hidden_size, f"give a multiple of num_attention_heads = {head_count}, or add head_dim"
         )
-    size = config.integer("head_dim", 1, WIDEST, default=default_size or hidden_size // head_count)
+    size = config.integer("head_dim", 1, MAX_WIDTH, default=default_size or hidden_size // head_count)
     return Heads(count=head_count, kv_count=kv_count, size=size)
 
 
@@ -122,7 +122,7 @@ def read_even_heads(
         BadModel: A value is missing or impossible, or the hidden size is not a multiple of the
             number of heads.
     """
-    hidden_size, count = config.integer(size_key, 1, WIDEST), config.integer(count_key, 1, MAX_HEADS)
+    hidden_size, count = config.integer(size_key, 1, MAX_WIDTH), config.integer(count_key, 1, MAX_HEADS)
     if hidden_size % count:
         config.refuse(size_key, hidden_size, f"give a multiple of {count_key} = {count}")
     return Heads(count=count, kv_count=count, size=hidden_size // count)
@@ -159,17 +159,17 @@ def read_decoder(
     rope = rope or read_rope(config, heads.size)
     layers = layers or equal_layers(config)
     biased = bool(bias_key) and config.flag(bias_key, default=False)
-    vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
+    vocab_size = config.integer("vocab_size", 1, MAX_MATRIX_ROWS)
     activation_name = config.choice("hidden_act", activations, default=next(iter(activations)))
     return ModelSpec(
         layers=layers,
-        hidden_size=config.integer("hidden_size", 1, WIDEST),
+        hidden_size=config.integer("hidden_size", 1, MAX_WIDTH),
         head_count=heads.count,
         kv_head_count=heads.kv_count,
         head_size=heads.size,
         attention_scale=heads.size**-0.5,
         rope=rope.rope,
-        ffn_size=config.integer("intermediate_size", 1, LARGEST_TABLE),
+        ffn_size=config.integer("intermediate_size", 1, MAX_MATRIX_ROWS),
         vocab_size=vocab_size,
         context_limit=rope.context_limit,
         norm_eps=config.number(eps_key, 0.0, 1.0),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_EXPERTS
+from wse.models.configs.decoder_config import MAX_EXPERTS, MAX_MATRIX_ROWS
 from wse.models.configs.layer_kinds import MAX_LAYERS, layer_count
 from wse.models.spec import Experts, ModelSpec
 
@@ -29,7 +29,7 @@ def read_experts(config: ConfigReader, width_key: str) -> Experts:
     return Experts(
         count=counts[0],
         active=config.integer("num_experts_per_tok", 1, counts[0]),
-        ffn_size=config.integer(width_key, 1, LARGEST_TABLE),
+        ffn_size=config.integer(width_key, 1, MAX_MATRIX_ROWS),
     )
 
 
@@ -79,7 +79,7 @@ def add_scaled_mixture(
     experts = replace(
         read_experts(config, "moe_intermediate_size"),
         normalised=config.flag("norm_topk_prob", default=unstated_normalised),
-        shared_size=config.integer("shared_expert_intermediate_size", 1, LARGEST_TABLE, default=unstated_shared_size),
+        shared_size=config.integer("shared_expert_intermediate_size", 1, MAX_MATRIX_ROWS, default=unstated_shared_size),
         shared_gate=True,
     )
     return with_mixture(spec, experts, has_experts)

@@ -85,18 +85,18 @@ def equal_layers(config: ConfigReader, window: int | None = None) -> tuple[Layer
     return (Layer(window=window),) * layer_count(config)
 
 
-def read_rotary(config: ConfigReader, count: int, unstated_interval: int) -> tuple[bool, ...]:
+def read_rotary(config: ConfigReader, count: int) -> tuple[bool, ...]:
     """Return, for each layer, whether it uses rotary position embeddings.
 
     The list ``no_rope_layers`` in the config contains 1 for each layer that uses them, and 0 for
-    the others. Without this list, every ``no_rope_layer_interval``-th layer does not use them.
+    the others. Without this list, every ``no_rope_layer_interval``-th layer (by default, every
+    fourth) does not use them.
 
     Args:
         config: Reader of the model's config.
         count: Number of layers.
-        unstated_interval: Interval if the config does not specify one.
     """
-    interval = config.integer("no_rope_layer_interval", 1, LONGEST_CONTEXT, default=unstated_interval)
+    interval = config.integer("no_rope_layer_interval", 1, LONGEST_CONTEXT, default=4)
     flags = config.integers("no_rope_layers", 0, 1)
     if not flags:
         return tuple((index + 1) % interval != 0 for index in range(count))

@@ -7,7 +7,7 @@ from typing import Final
 
 from wse.models.attention_traits import LinearAttention
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, read_decoder, read_heads
+from wse.models.configs.decoder_config import MAX_HEADS, MAX_WIDTH, read_decoder, read_heads
 from wse.models.configs.layer_kinds import FULL, MAX_LAYERS, layer_count, layer_kinds
 from wse.models.configs.rope_config import read_rope
 from wse.models.spec import Layer, ModelSpec
@@ -104,7 +104,7 @@ def read_linear_attention(config: ConfigReader, unstated_sizes: LinearAttention)
         unstated_sizes,
         key_heads=key_heads,
         value_heads=value_heads,
-        key_size=config.integer("linear_key_head_dim", 1, WIDEST, default=unstated_sizes.key_size),
-        value_size=config.integer("linear_value_head_dim", 1, WIDEST, default=unstated_sizes.value_size),
+        key_size=config.integer("linear_key_head_dim", 1, MAX_WIDTH, default=unstated_sizes.key_size),
+        value_size=config.integer("linear_value_head_dim", 1, MAX_WIDTH, default=unstated_sizes.value_size),
         taps=config.integer("linear_conv_kernel_dim", 2, MAX_TAPS, default=unstated_sizes.taps),
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from wse.models.attention_traits import Latent
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, Heads, read_decoder, require_class
+from wse.models.configs.decoder_config import MAX_HEADS, MAX_WIDTH, Heads, read_decoder, require_class
 from wse.models.configs.expert_config import layers_with_experts, read_sigmoid_experts, with_mixture
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, FileSlice, harmless_names_beyond
@@ -54,15 +54,15 @@ def _latent(config: ConfigReader) -> Latent:
     vector.
     """
     has_no_query_latent = config.is_stated("q_lora_rank") and not config.has_value("q_lora_rank")
-    rope_size = config.integer("qk_rope_head_dim", 2, WIDEST)
+    rope_size = config.integer("qk_rope_head_dim", 2, MAX_WIDTH)
     if rope_size % 2:
         config.refuse("qk_rope_head_dim", rope_size, "rotary positions pair features of a head: give an even size")
     return Latent(
-        q_rank=0 if has_no_query_latent else config.integer("q_lora_rank", 1, WIDEST),
-        kv_rank=config.integer("kv_lora_rank", 1, WIDEST),
-        nope_size=config.integer("qk_nope_head_dim", 1, WIDEST),
+        q_rank=0 if has_no_query_latent else config.integer("q_lora_rank", 1, MAX_WIDTH),
+        kv_rank=config.integer("kv_lora_rank", 1, MAX_WIDTH),
+        nope_size=config.integer("qk_nope_head_dim", 1, MAX_WIDTH),
         rope_size=rope_size,
-        value_size=config.integer("v_head_dim", 1, WIDEST),
+        value_size=config.integer("v_head_dim", 1, MAX_WIDTH),
     )
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, MAX_EXPERTS, read_decoder, read_heads, require_class
+from wse.models.configs.decoder_config import MAX_EXPERTS, MAX_MATRIX_ROWS, read_decoder, read_heads, require_class
 from wse.models.configs.expert_config import with_mixture
 from wse.models.configs.layer_kinds import MAX_LAYERS, layer_count
 from wse.models.configs.rope_config import read_rope
@@ -66,7 +66,7 @@ def _experts(config: ConfigReader) -> Experts:
     All shared experts together are one block, whose width is the sum of their widths.
     """
     count = config.integer("moe_num_experts", 1, MAX_EXPERTS)
-    width = config.integer("moe_intermediate_size", 1, LARGEST_TABLE)
+    width = config.integer("moe_intermediate_size", 1, MAX_MATRIX_ROWS)
     config.require("moe_gate", ("topk", "top2_fused"), "supported: topk")
     config.require("moe_use_aux_free", (True,), "experts are selected with a correction; supported: true")
     return Experts(

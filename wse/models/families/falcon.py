@@ -11,8 +11,8 @@ from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
-    LARGEST_TABLE,
     MAX_HEADS,
+    MAX_MATRIX_ROWS,
     read_bos,
     read_dtype,
     read_even_heads,
@@ -41,9 +41,9 @@ def read(config: ConfigReader) -> ModelSpec:
     heads = read_even_heads(config)
     hidden_size = heads.count * heads.size
     is_new = config.flag("new_decoder_architecture", default=False)
-    vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
+    vocab_size = config.integer("vocab_size", 1, MAX_MATRIX_ROWS)
     config.require("alibi", (False,), "positions in scores are not supported; supported: false")
-    ffn_size = config.integer("ffn_hidden_size", 1, LARGEST_TABLE, default=4 * hidden_size)
+    ffn_size = config.integer("ffn_hidden_size", 1, MAX_MATRIX_ROWS, default=4 * hidden_size)
     config.require("ff_factor", (ffn_size // hidden_size,), f"contradicts ffn_hidden_size = {ffn_size}; remove it")
     rope, biased = read_rope(config, heads.size), config.flag("bias", default=False)
     return ModelSpec(

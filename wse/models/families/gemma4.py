@@ -14,10 +14,10 @@ from typing import Any, Final
 from wse.models.attention_traits import HeadShape
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import (
-    LARGEST_TABLE,
     MAX_EXPERTS,
     MAX_HEADS,
-    WIDEST,
+    MAX_MATRIX_ROWS,
+    MAX_WIDTH,
     Heads,
     read_decoder,
     read_heads,
@@ -135,7 +135,7 @@ def _read_experts(config: ConfigReader, dense_size: int) -> Experts:
     return Experts(
         count=count,
         active=config.integer("top_k_experts", 1, count),
-        ffn_size=config.integer("moe_intermediate_size", 1, LARGEST_TABLE),
+        ffn_size=config.integer("moe_intermediate_size", 1, MAX_MATRIX_ROWS),
         shared_size=dense_size,
         separate_norms=True,
         expert_scale=True,
@@ -159,7 +159,7 @@ def _full_heads(config: ConfigReader, layers: tuple[Layer, ...], window_heads: H
     """
     count_key, count = "num_global_key_value_heads", window_heads.kv_count
     stated_count = config.integer(count_key, 1, MAX_HEADS, default=count)
-    size_key, size = "global_head_dim", config.integer("global_head_dim", 2, WIDEST, default=512)
+    size_key, size = "global_head_dim", config.integer("global_head_dim", 2, MAX_WIDTH, default=512)
     if config.flag("attention_k_eq_v", default=False):
         count = stated_count
     if (table := _settings_of_full_layers(config, layers)) is not None:
@@ -167,7 +167,7 @@ def _full_heads(config: ConfigReader, layers: tuple[Layer, ...], window_heads: H
             "num_key_value_heads",
             table.integer("num_key_value_heads", 1, MAX_HEADS, window_heads.kv_count),
         )
-        size_key, size = "head_dim", table.integer("head_dim", 2, WIDEST, window_heads.size)
+        size_key, size = "head_dim", table.integer("head_dim", 2, MAX_WIDTH, window_heads.size)
         table.finish(())
     reader = config if table is None else table
     if window_heads.count % count:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, read_bos, read_dtype, read_even_heads, require_class
+from wse.models.configs.decoder_config import MAX_MATRIX_ROWS, read_bos, read_dtype, read_even_heads, require_class
 from wse.models.configs.layer_kinds import MAX_LAYERS
 from wse.models.configs.rope_config import LONGEST_CONTEXT
 from wse.models.family import CanonicalTensor, Family, FileSlice, harmless_names
@@ -30,7 +30,7 @@ def read(config: ConfigReader) -> ModelSpec:
     require_class(config, "GPT2LMHeadModel")
     heads = read_even_heads(config, "n_embd", "n_head")
     hidden_size = heads.count * heads.size
-    vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
+    vocab_size = config.integer("vocab_size", 1, MAX_MATRIX_ROWS)
     positions = config.integer("n_positions", 1, LONGEST_CONTEXT)
     config.require("n_ctx", (positions,), f"contradicts n_positions = {positions}; remove it")
     config.require(
@@ -44,7 +44,7 @@ def read(config: ConfigReader) -> ModelSpec:
         head_size=heads.size,
         attention_scale=heads.size**-0.5 if config.flag("scale_attn_weights", default=True) else 1.0,
         rope=None,
-        ffn_size=config.integer("n_inner", 1, LARGEST_TABLE, default=4 * hidden_size),
+        ffn_size=config.integer("n_inner", 1, MAX_MATRIX_ROWS, default=4 * hidden_size),
         vocab_size=vocab_size,
         context_limit=positions,
         norm_eps=config.number("layer_norm_epsilon", 0.0, 1.0),

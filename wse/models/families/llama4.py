@@ -9,7 +9,7 @@ from typing import Final
 
 from wse.models.attention_traits import PositionScale
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, read_decoder, read_heads, read_text_model, require_class
+from wse.models.configs.decoder_config import MAX_MATRIX_ROWS, read_decoder, read_heads, read_text_model, require_class
 from wse.models.configs.expert_config import read_experts
 from wse.models.configs.layer_kinds import FULL, MAX_LAYERS, layer_count, layer_kinds, read_rotary
 from wse.models.configs.rope_config import LONGEST_CONTEXT, read_rope
@@ -49,7 +49,7 @@ def _read_text(config: ConfigReader) -> ModelSpec:
         config, heads, rope=read_rope(config, heads.size, base=500_000.0), layers=layers, bias_key="attention_bias"
     )
     experts = read_experts(config, "intermediate_size")
-    dense_width = config.integer("intermediate_size_mlp", 1, LARGEST_TABLE)
+    dense_width = config.integer("intermediate_size_mlp", 1, MAX_MATRIX_ROWS)
     has_experts = [layer.experts for layer in layers]
     return replace(
         spec,
@@ -70,7 +70,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     attention types.
     """
     count = layer_count(config)
-    rotary = read_rotary(config, count, unstated_interval=4)
+    rotary = read_rotary(config, count)
     kinds = layer_kinds(config, (FULL, CHUNKED), [CHUNKED if is_rotary else FULL for is_rotary in rotary])
     chunk = config.integer("attention_chunk_size", 1, LONGEST_CONTEXT, default=8192)
     if CHUNKED in kinds and config.is_stated("attention_chunk_size") and not config.has_value("attention_chunk_size"):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import WIDEST, read_decoder, read_heads, require_class
+from wse.models.configs.decoder_config import MAX_WIDTH, read_decoder, read_heads, require_class
 from wse.models.configs.expert_config import read_experts, with_mixture
 from wse.models.configs.rope_config import read_rope
 from wse.models.family import Family, harmless_names
@@ -27,7 +27,7 @@ def read(config: ConfigReader) -> ModelSpec:
     """
     require_class(config, "MiniMaxM2ForCausalLM")
     heads = read_heads(config, default_size=128, requires_kv_count=True)
-    fraction = config.integer("rotary_dim", 2, WIDEST, default=heads.size) / heads.size
+    fraction = config.integer("rotary_dim", 2, MAX_WIDTH, default=heads.size) / heads.size
     spec = read_decoder(config, heads, rope=read_rope(config, heads.size, base=5e6, rotated_fraction=fraction))
     config.require("rotary_dim", (spec.rotary_size,), f"contradicts {spec.rotary_size} rotated features; keep one")
     config.require("use_qk_norm", (True,), "heads are always normalised; supported: true")

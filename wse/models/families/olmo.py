@@ -8,7 +8,7 @@ from typing import Final
 
 from wse.models.attention_traits import LinearAttention
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import MAX_HEADS, WIDEST, Heads, read_decoder, read_heads, require_class
+from wse.models.configs.decoder_config import MAX_HEADS, MAX_WIDTH, Heads, read_decoder, read_heads, require_class
 from wse.models.configs.expert_config import read_experts, with_mixture
 from wse.models.configs.layer_kinds import FULL, layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.configs.linear_config import LINEAR, hybrid_kinds, read_linear_attention
@@ -139,7 +139,7 @@ def _linear_attention(config: ConfigReader, heads: Heads, hidden_size: int) -> L
     """
     key_heads = config.integer("linear_num_key_heads", 1, MAX_HEADS, default=heads.count)
     unstated_key_size = int(0.75 * hidden_size / key_heads)
-    key_size = config.integer("linear_key_head_dim", 1, WIDEST, default=unstated_key_size)
+    key_size = config.integer("linear_key_head_dim", 1, MAX_WIDTH, default=unstated_key_size)
     unstated_sizes = LinearAttention(
         key_heads=key_heads,
         value_heads=heads.count,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, read_bos, read_dtype, read_even_heads, require_class
+from wse.models.configs.decoder_config import MAX_MATRIX_ROWS, read_bos, read_dtype, read_even_heads, require_class
 from wse.models.configs.layer_kinds import layer_count
 from wse.models.configs.rope_config import LONGEST_CONTEXT
 from wse.models.family import CanonicalTensor, Family, FileSlice
@@ -29,7 +29,7 @@ def read(config: ConfigReader) -> ModelSpec:
     require_class(config, "OPTForCausalLM")
     heads = read_even_heads(config)
     hidden_size = heads.count * heads.size
-    vocab_size = config.integer("vocab_size", 1, LARGEST_TABLE)
+    vocab_size = config.integer("vocab_size", 1, MAX_MATRIX_ROWS)
     positions = config.integer("max_position_embeddings", 1, LONGEST_CONTEXT)
     config.require("word_embed_proj_dim", (hidden_size,), f"supported: hidden_size = {hidden_size}")
     config.require("do_layer_norm_before", (True,), "norms after blocks are not supported; supported: true")
@@ -44,7 +44,7 @@ def read(config: ConfigReader) -> ModelSpec:
         head_size=heads.size,
         attention_scale=heads.size**-0.5,
         rope=None,
-        ffn_size=config.integer("ffn_dim", 1, LARGEST_TABLE),
+        ffn_size=config.integer("ffn_dim", 1, MAX_MATRIX_ROWS),
         vocab_size=vocab_size,
         context_limit=positions,
         norm_eps=NORM_EPS,

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from wse.models.configs.config_reader import ConfigReader
-from wse.models.configs.decoder_config import LARGEST_TABLE, read_text_model, require_class
+from wse.models.configs.decoder_config import MAX_MATRIX_ROWS, read_text_model, require_class
 from wse.models.configs.expert_config import add_scaled_mixture, sparse_step_layers
 from wse.models.configs.linear_config import read_hybrid
 from wse.models.family import Family, FileSlice, harmless_names
@@ -140,7 +140,8 @@ def _read_qwen3_5_text(config: ConfigReader) -> ModelSpec:
     config.require("model_type", (*DENSE, *MIXTURE), f"give {DENSE[1]} or {MIXTURE[1]}")
     has_mixture = config.value("model_type") in MIXTURE
     if has_mixture:  # configs of mixtures have no width of dense blocks
-        config = config.with_defaults({"intermediate_size": config.integer("moe_intermediate_size", 1, LARGEST_TABLE)})
+        expert_width = config.integer("moe_intermediate_size", 1, MAX_MATRIX_ROWS)
+        config = config.with_defaults({"intermediate_size": expert_width})
         config.require("mlp_only_layers", ([],), "every layer has experts; supported: []")
     config.require("attn_output_gate", (True,), "the output of attention is always gated; supported: true")
     spec = read_hybrid(config)

@@ -40,7 +40,7 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
     If ``use_sliding_window`` is set, layers without rotary position embeddings have a sliding
     window, unless ``layer_types`` specifies other layers.
     """
-    rotary = read_rotary(config, layer_count(config), unstated_interval=4)
+    rotary = read_rotary(config, layer_count(config))
     window = read_window(config)
     has_window = config.flag("use_sliding_window", default=False) and window is not None
     kinds = [SLIDING if has_window and not is_rotary else FULL for is_rotary in rotary]

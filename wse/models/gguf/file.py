@@ -113,7 +113,7 @@ def _read_head(reader: GgufReader) -> tuple[int, int]:
     return tensors, items
 
 
-LARGEST: Final = 2**31 - 1
+MAX_INTEGER: Final = 2**31 - 1
 MAX_LAYERS: Final = 10_000
 EMBEDDING: Final = "token_embd.weight"
 
@@ -151,14 +151,14 @@ class Header(ConfigReader):
             if len(values) != 1:
                 self.refuse(key, sorted(values), "layers of different sizes are not supported")
             value = values.pop()
-            if type(value) is not int or not 1 <= value <= LARGEST:
-                self.refuse(key, value, f"give an integer from 1 to {LARGEST:,}")
+            if type(value) is not int or not 1 <= value <= MAX_INTEGER:
+                self.refuse(key, value, f"give an integer from 1 to {MAX_INTEGER:,}")
             return value
-        return self.integer(key, 1, LARGEST, *([] if default is None else [default]))
+        return self.integer(key, 1, MAX_INTEGER, *([] if default is None else [default]))
 
     def count(self, key: str) -> int:
         """Return the value of a key as an integer of at least 0, or 0 if the key is absent."""
-        return self.integer(key, 0, LARGEST, 0)
+        return self.integer(key, 0, MAX_INTEGER, 0)
 
     def positive(self, key: str, default: float | None = None) -> float:
         """Return the value of a key as a positive number.
@@ -172,7 +172,7 @@ class Header(ConfigReader):
     def token(self, kind: str) -> int | None:
         """Return the id of a special token such as "bos", or None if the file has none."""
         key = f"tokenizer.ggml.{kind}_token_id"
-        return self._all.integer(key, 0, LARGEST) if self._all.has_value(key) else None
+        return self._all.integer(key, 0, MAX_INTEGER) if self._all.has_value(key) else None
 
     def has_tensor(self, name: str) -> bool:
         """Return whether the file contains a tensor with this name."""

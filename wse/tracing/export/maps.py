@@ -21,12 +21,12 @@ _PLANES: Final = {"sram": "sram/bytes_per_pe", "busy": "pe/busy_cycles"}
 _LINKS: Final = "links/words"
 
 DPI: Final = 100
-LARGEST: Final = 900  # maximum pixels of the longer side, unless the mesh has more PEs than that
-LEAST: Final = 60  # minimum pixels of either side of a mesh
+MAX_SIDE_PX: Final = 900  # of the longer side of a mesh, unless it has more PEs than that
+MIN_SIDE_PX: Final = 60  # of either side of a mesh
 LEFT, RIGHT, TOP, BOTTOM = 85, 165, 75, 60  # pixels around the mesh
-WIDTH: Final = 720  # minimum width in pixels, so that titles have room
-LONGEST_TITLE: Final = 90
-MAX_NAMED: Final = 64  # with more outlines than this, none is labelled
+MIN_WIDTH_PX: Final = 720  # of the picture, so that titles have room
+MAX_TITLE_LENGTH: Final = 90
+MAX_LABELLED_STAGES: Final = 64  # with more outlines than this, none is labelled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,9 +173,9 @@ def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
     from matplotlib.ticker import MaxNLocator
 
     rows, cols = wafer_map.values.shape
-    scale = max(1, LARGEST // max(rows, cols))
-    height, width = max(LEAST, rows * scale), max(LEAST, cols * scale)
-    all_height, all_width = height + TOP + BOTTOM, max(WIDTH, width + LEFT + RIGHT)
+    scale = max(1, MAX_SIDE_PX // max(rows, cols))
+    height, width = max(MIN_SIDE_PX, rows * scale), max(MIN_SIDE_PX, cols * scale)
+    all_height, all_width = height + TOP + BOTTOM, max(MIN_WIDTH_PX, width + LEFT + RIGHT)
     figure = Figure(figsize=(all_width / DPI, all_height / DPI), dpi=DPI)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((LEFT / all_width, BOTTOM / all_height, width / all_width, height / all_height))
@@ -196,7 +196,7 @@ def _draw(wafer_map: WaferMap, title: str, path: Path) -> None:
     bar.set_title(wafer_map.unit, fontsize=10, loc="left")
     scale_bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     for index, stage in wafer_map.outlines.items():
-        _outline(axes, stage, f"stage {index}" if len(wafer_map.outlines) <= MAX_NAMED else "")
+        _outline(axes, stage, f"stage {index}" if len(wafer_map.outlines) <= MAX_LABELLED_STAGES else "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # letters that the font lacks are drawn as boxes
         figure.savefig(path, metadata={"Software": None})
@@ -220,6 +220,6 @@ def _outline(axes: Any, stage: Stage, name: str) -> None:
 
 
 def _short_title(text: str) -> str:
-    """Return a title without control characters, truncated to ``LONGEST_TITLE`` characters."""
+    """Return a title without control characters, truncated to ``MAX_TITLE_LENGTH`` characters."""
     text = printable(text)
-    return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + "…"
+    return text if len(text) <= MAX_TITLE_LENGTH else text[: MAX_TITLE_LENGTH - 1] + "…"
