@@ -26,14 +26,7 @@ from typing import Any
 
 from wse.errors import BadInput, UnknownName
 from wse.known_names import known_name
-from wse.plugins import (
-    PATTERNS,
-    names_file_object,
-    object_of_file,
-    refuse_file_alone,
-    with_plugins,
-    wrong_type,
-)
+from wse.plugins import PATTERNS, names_file_object, object_of_file, refuse_file_alone, with_plugins, wrong_type
 from wse.program.named_patterns import (
     NUMBER,
     Finish,

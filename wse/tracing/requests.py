@@ -18,11 +18,7 @@ DEFAULT_TOP: Final = {"summary": 10, "steps": 20, "links": 20}
 TracePath = Annotated[
     Path,
     Option(
-        positional=True,
-        required=True,
-        read=Path,
-        metavar="TRACE",
-        doc="A file that wse run or wse estimate wrote.",
+        positional=True, required=True, read=Path, metavar="TRACE", doc="A file that wse run or wse estimate wrote."
     ),
 ]
 """Option for the trace that a command reads."""

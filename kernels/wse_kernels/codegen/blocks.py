@@ -87,7 +87,8 @@ def over_cores_by_loop(function: Callable[..., None]) -> Callable[..., None] | N
     """
     [definition] = _definitions(function)
     *statements_before, loop = definition.body
-    if not (isinstance(loop, ast.For) and _is_prange(loop.iter)) or any(map(_is_prange, _nodes(statements_before))):
+    nodes_before = (node for statement in statements_before for node in ast.walk(statement))
+    if not (isinstance(loop, ast.For) and _is_prange(loop.iter)) or any(map(_is_prange, nodes_before)):
         return None
     assert isinstance(loop.iter, ast.Call)
     bounds = ["0", *map(ast.unparse, loop.iter.args)][-2:]
@@ -119,11 +120,6 @@ def _definitions(function: Callable[..., None]) -> list[ast.FunctionDef]:
     text = ast.parse(dedent(getsource(function)))
     ast.increment_lineno(text, function.__code__.co_firstlineno - 1)
     return [node for node in text.body if isinstance(node, ast.FunctionDef)]
-
-
-def _nodes(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield all nodes in the syntax trees of some Python statements."""
-    return (node for statement in statements for node in ast.walk(statement))
 
 
 def _is_prange(node: ast.AST) -> bool:

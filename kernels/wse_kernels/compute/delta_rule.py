@@ -87,16 +87,7 @@ def _add_dot(f32, block, out, x, y, n):
 
 
 def delta_update(
-    place: Place,
-    act,
-    wgt,
-    acc,
-    f32,
-    ctl,
-    at: DeltaTensors,
-    shape: DeltaShape,
-    part: StateSlice,
-    inputs: DeltaInputs,
+    place: Place, act, wgt, acc, f32, ctl, at: DeltaTensors, shape: DeltaShape, part: StateSlice, inputs: DeltaInputs
 ):
     """Apply the gated delta rule to M tokens, and update the PE's slice of the state.
 

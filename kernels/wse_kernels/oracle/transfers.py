@@ -68,14 +68,7 @@ def along_columns(memory: Bytes, element: str, messages: I32, first: I32, varian
 
 
 def along_columns_counted(
-    memory: Bytes,
-    count_memory: Bytes,
-    element: str,
-    links: I64,
-    messages: I32,
-    first: I32,
-    variant: I32,
-    a: I64,
+    memory: Bytes, count_memory: Bytes, element: str, links: I64, messages: I32, first: I32, variant: I32, a: I64
 ) -> None:
     """Execute messages between the PEs of each mesh column, with lengths that depend on a count.
 

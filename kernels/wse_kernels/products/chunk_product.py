@@ -117,10 +117,7 @@ def _chunk_function(module: Any, element_types: tuple[Any, Any], kind: WeightKin
             short_loop(builder, zero, M) as m,
         ):
             code.clear(m, N)
-        with (
-            short_loop(builder, zero, K, TERMS) as first_term,
-            short_loop(builder, zero, M, MAX_TOKENS) as first_token,
-        ):
+        with short_loop(builder, zero, K, TERMS) as first_term, short_loop(builder, zero, M, MAX_TOKENS) as first_token:
             terms = minimum(builder, builder.sub(K, first_term), word(TERMS))
             count = minimum(builder, builder.sub(M, first_token), word(MAX_TOKENS))
             code.terms, code.tokens = terms, count

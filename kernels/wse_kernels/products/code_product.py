@@ -92,16 +92,7 @@ def _multiply_by_tokens(views: Any, block: int, rows: ProductRows, tile: CodeTil
 
 
 def _multiply_by_lanes(
-    views: Any,
-    choice: Any,
-    block: int,
-    out: int,
-    x: int,
-    tile: CodeTile,
-    add: int,
-    coding: int,
-    *,
-    scaled: bool = True,
+    views: Any, choice: Any, block: int, out: int, x: int, tile: CodeTile, add: int, coding: int, *, scaled: bool = True
 ) -> None:
     """Multiply one token by a tile of quantised weights on selected PEs, in plain Python.
 

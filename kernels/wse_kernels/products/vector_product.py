@@ -101,11 +101,7 @@ def call_vector_function(
     )
     pointers = [*sums_and_activations, *choice_pointers, *weights[: kind.pointer_count]]
     function = vector_function(
-        builder.module,
-        arrays.element_types,
-        kind,
-        [p.type for p in pointers],
-        some_lanes=bool(choice_pointers),
+        builder.module, arrays.element_types, kind, [p.type for p in pointers], some_lanes=bool(choice_pointers)
     )
     size = block_bytes_of(context, builder, arrays.views[0], arrays.values[0])
     builder.call(function, [*pointers, *weights[kind.pointer_count :], *sizes, add, lanes, size])

@@ -42,8 +42,5 @@ def _layers(config: ConfigReader) -> tuple[Layer, ...]:
 
 
 FAMILY: Final = Family(
-    model_types=("exaone4",),
-    read=read,
-    tensors=canonical_tensors,
-    harmless_keys=frozenset({"sliding_window_pattern"}),
+    model_types=("exaone4",), read=read, tensors=canonical_tensors, harmless_keys=frozenset({"sliding_window_pattern"})
 )

@@ -13,13 +13,7 @@ from typing import Any, Final
 
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import read_decoder, read_heads, read_text_model, require_class
-from wse.models.configs.layer_kinds import (
-    alternating_kinds,
-    layer_count,
-    pattern_kinds,
-    read_window,
-    windowed_layers,
-)
+from wse.models.configs.layer_kinds import alternating_kinds, layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.configs.rope import LARGEST_FACTOR, SMALLEST_FACTOR
 from wse.models.configs.rope_config import read_ropes
 from wse.models.family import Family, harmless_names
@@ -101,9 +95,7 @@ def read_cap(config: ConfigReader, key: str, default: float | None) -> float | N
 NAMES_OF_FOUR_NORMS: Final = {**NAMES, "mlp_norm": "pre_feedforward_layernorm.weight"}
 
 GEMMA2: Final = Family(
-    model_types=("gemma2",),
-    read=read_gemma2,
-    tensors=partial(canonical_tensors, names=NAMES_OF_FOUR_NORMS),
+    model_types=("gemma2",), read=read_gemma2, tensors=partial(canonical_tensors, names=NAMES_OF_FOUR_NORMS)
 )
 
 UNSTATED: Final[Mapping[str, Any]] = {

@@ -64,12 +64,7 @@ def read(config: ConfigReader) -> ModelSpec:
 
 TABLES: Final = {"embedding": "wte.weight", "positions": "wpe.weight", "final_norm": "ln_f.weight"}
 NORMS: Final = {"attention_norm": "ln_1.weight", "mlp_norm": "ln_2.weight"}
-MATRICES: Final = {
-    **dict.fromkeys("qkv", "attn.c_attn"),
-    "o": "attn.c_proj",
-    "up": "mlp.c_fc",
-    "down": "mlp.c_proj",
-}
+MATRICES: Final = {**dict.fromkeys("qkv", "attn.c_attn"), "o": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.c_proj"}
 
 
 def _transposed(tensor: LayerTensor) -> tuple[FileSlice, ...]:

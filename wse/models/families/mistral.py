@@ -127,10 +127,7 @@ def read_mixtral(config: ConfigReader) -> ModelSpec:
     require_class(config, "MixtralForCausalLM")
     heads = read_heads(config, requires_kv_count=True)
     spec = read_decoder(
-        config,
-        heads,
-        rope=read_rope(config, heads.size, base=1e6),
-        layers=equal_layers(config, read_window(config)),
+        config, heads, rope=read_rope(config, heads.size, base=1e6), layers=equal_layers(config, read_window(config))
     )
     return with_mixture(spec, read_experts(config, "intermediate_size"))
 

@@ -182,9 +182,6 @@ OLMO_HYBRID: Final = Family(
     read=read_olmo_hybrid,
     tensors=partial(canonical_tensors, names=NAMES_OF_LAYER, rules=(_published_norm, _convolution)),
     harmless_keys=frozenset(
-        {
-            *("linear_a_log_min", "linear_a_log_max"),
-            *("linear_dt_min", "linear_dt_max", "linear_dt_init_floor"),
-        }
+        {*("linear_a_log_min", "linear_a_log_max"), *("linear_dt_min", "linear_dt_max", "linear_dt_init_floor")}
     ),
 )

@@ -14,13 +14,7 @@ from wse.models.configs.linear_config import read_hybrid
 from wse.models.family import Family, FileSlice, harmless_names
 from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import SCALED_SHARED_NAMES, expert_slices
-from wse.models.tensors.tensor_names import (
-    LayerTensor,
-    canonical_tensors,
-    rows_of_heads,
-    rows_of_matrix,
-    text_tensors,
-)
+from wse.models.tensors.tensor_names import LayerTensor, canonical_tensors, rows_of_heads, rows_of_matrix, text_tensors
 
 
 def read_qwen3_next(config: ConfigReader) -> ModelSpec:

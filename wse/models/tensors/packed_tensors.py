@@ -163,9 +163,7 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
         rows=partial(decode_fp8, codes, block_scales, packing.block),
         codes=replace(numbers, rows=lambda rows: codes[rows]),
         scales=replace(
-            scales,
-            shape=(numbers.shape[0], scales.shape[1]),
-            rows=lambda rows: block_scales[block_of_row[rows]],
+            scales, shape=(numbers.shape[0], scales.shape[1]), rows=lambda rows: block_scales[block_of_row[rows]]
         ),
     )
 

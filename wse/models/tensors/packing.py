@@ -83,9 +83,7 @@ def _read_block(config: ConfigReader) -> tuple[int, int]:
     config.require("fmt", ("e4m3", "float8_e4m3fn"), "supported: e4m3")
     config.value("scale_fmt")  # rounding of the scales in training; they are stored as float32 anyway
     config.require(
-        "activation_scheme",
-        ("dynamic",),
-        "activations with scales of the file are not supported; supported: dynamic",
+        "activation_scheme", ("dynamic",), "activations with scales of the file are not supported; supported: dynamic"
     )
     config.finish(())
     return block[0], block[1]

@@ -15,13 +15,7 @@ from wse.files import read_file
 from wse.models.spec import ModelSpec
 from wse.models.tokenizers.library_tokenizer import Library, LibraryTokenizer, build
 from wse.models.tokenizers.llama2c_tokenizer import Llama2cTokenizer
-from wse.models.tokenizers.piece_library import (
-    add_tokens,
-    bpe_library,
-    mark_pieces,
-    spell_spaces,
-    unigram_library,
-)
+from wse.models.tokenizers.piece_library import add_tokens, bpe_library, mark_pieces, spell_spaces, unigram_library
 from wse.models.tokenizers.sentencepiece_file import BPE, SentencePieceModel, read_sentencepiece
 from wse.models.tokenizers.token_text import Tokenizer
 from wse.models.tokenizers.tokenizer_config import TokenizerConfig, read_tokenizer_config

@@ -174,12 +174,7 @@ ATTENTION: Final = (
         operation_ps=500,
         cycles=lambda c, M, H: M * (c.loop + H * c.function + c.vector(H, c.f32)),
     ),
-    Kernel(
-        name="round_maxima",
-        operands=(f32("x", "n"), *numbers("n")),
-        work="n",
-        cycles=round_maxima_cycles,
-    ),
+    Kernel(name="round_maxima", operands=(f32("x", "n"), *numbers("n")), work="n", cycles=round_maxima_cycles),
     Kernel(
         name="softmax_rescale",
         operands=(f32("own", "M H"), f32("maxima", "M H"), f32("sums", "M H"), acc("x", "M H F"), *numbers("M H F")),

@@ -125,11 +125,7 @@ NORM: Final = (
     ),
     Kernel(
         name="rms_scale_share",
-        operands=(
-            acc("x", "M parts n"),
-            acc("sums", "M"),
-            *numbers("M n parts size eps_atto length groups"),
-        ),
+        operands=(acc("x", "M parts n"), acc("sums", "M"), *numbers("M n parts size eps_atto length groups")),
         work="M parts n",
         cycles=_scale_share_cycles,
     ),

@@ -21,11 +21,6 @@ def _projection_elements(M: int, Hq: int, Hk: int, F: int) -> int:
     return M * (Hq + 2 * Hk) * F
 
 
-def _pairs(R: int) -> int:
-    """Return the number of feature pairs that a rotary embedding rotates: half of R features."""
-    return R // 2
-
-
 def _frequency_elements(M: int, R: int, turned: int) -> int:
     """Return the number of elements in operand ``frequency``, from which rotations are computed.
 
@@ -147,7 +142,7 @@ ROTARY: Final = (
     ),
     Kernel(
         name="rotary_turns",
-        operands=(f32("frequency", _pairs), f32("out", "M R", output=True), *numbers("M R multiplier_pico")),
+        operands=(f32("frequency", lambda R: R // 2), f32("out", "M R", output=True), *numbers("M R multiplier_pico")),
         work="M R",
         operation_ps=5000,
         cycles=lambda c, M, R, multiplier_pico: M * (c.loop + _angles(c, R, multiplier_pico)),

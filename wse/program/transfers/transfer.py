@@ -114,8 +114,6 @@ class Transfer:
     def colours(cls, pattern: LineSchedule | None) -> int:
         """Return the number of router colours that a transfer of this type uses.
 
-        A colour is a route that is configured on the PEs of the transfer's region.
-
         Args:
             pattern: Communication pattern of the step, or None.
         """

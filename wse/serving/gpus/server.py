@@ -15,13 +15,7 @@ from wse.program.routing import EVEN, RoutingDistribution
 from wse.serving.gpus.pass_time import PassTime, pass_time
 from wse.serving.gpus.roofline import Parallelism, Roofline, RooflineModel, Tokens
 from wse.serving.gpus.spec import GpuSpec, StackSpec
-from wse.serving.gpus.weights import (
-    PLAIN_BITS,
-    LayerKind,
-    WeightFormat,
-    model_bytes,
-    plain_bytes_per_value,
-)
+from wse.serving.gpus.weights import PLAIN_BITS, LayerKind, WeightFormat, model_bytes, plain_bytes_per_value
 
 BLOCK_TOKENS: Final = 16
 """Tokens per block of the KV cache, the default of vLLM (Kwon et al., SOSP 2023)."""

@@ -14,14 +14,7 @@ from typing import Final
 
 from wse.errors import UnknownName
 from wse.models.spec import Layer, ModelSpec
-from wse.models.tensors.model_tensors import (
-    coding_of,
-    in_block,
-    is_linear,
-    layer_shapes,
-    tensor_bytes,
-    tensor_shapes,
-)
+from wse.models.tensors.model_tensors import coding_of, in_block, is_linear, layer_shapes, tensor_bytes, tensor_shapes
 
 PLAIN_BITS: Final = 16
 """Bits of values to which no number format applies."""

@@ -21,7 +21,7 @@ from wse.errors import BadInput, UnknownName
 from wse.reports.output_file import open_output, open_output_folder, output_path
 from wse.reports.progress import OnProgress
 from wse.reports.result import Doc, Report, Result
-from wse.tracing.export.chosen_passes import PassSelection, select_passes
+from wse.tracing.export.chosen_passes import select_passes
 from wse.tracing.export.maps import check_maps, map_kinds, wafer_maps, write_pngs
 from wse.tracing.export.perfetto import write_perfetto
 from wse.tracing.export.router_events import RouterEvents, router_events
@@ -238,14 +238,13 @@ def _file(trace: Trace, request: ExportRequest, on_progress: OnProgress) -> Repo
 
     with _open_file(request.out) as file:
         slices = write_perfetto(timeline(trace, selection), _timeline_attributes(trace), file, on_events)
-    report = {
-        "slices": slices,
-        "passes": len(selection.passes),
-        "left_out_passes": selection.left_out,
-        **_tokens(selection),
-    }
+    report: Report = {"slices": slices, "passes": len(selection.passes), "left_out_passes": selection.left_out}
+    if len(selection.tokens):
+        report["tokens"] = (int(selection.tokens[0]), int(selection.tokens[-1]))
     generated_tokens = np.flatnonzero(trace.column("tokens/is_prompt") == 0)
-    return report | ({"first_generated_token": int(generated_tokens[0])} if len(generated_tokens) else {})
+    if len(generated_tokens):
+        report["first_generated_token"] = int(generated_tokens[0])
+    return report
 
 
 @contextmanager
@@ -257,14 +256,6 @@ def _open_file(path: Path) -> Iterator[IO[bytes]]:
                 yield cast(IO[bytes], compressed)
         else:
             yield file
-
-
-def _tokens(selection: PassSelection) -> Report:
-    """Return the first and last token of a selection under the key ``tokens``, or an empty dict.
-
-    The dict is empty if the selection contains no tokens.
-    """
-    return {"tokens": (int(selection.tokens[0]), int(selection.tokens[-1]))} if len(selection.tokens) else {}
 
 
 def _title(trace: Trace) -> str:

@@ -204,13 +204,13 @@ def _map_table(buffers: Sequence[Buffer], size: int, note: str) -> Table:
         Column(key="dtype", title="type"),
         Column(key="live", title="while", cell=_needed_while, wraps=True),
     )
-    rows = list(_with_gaps(buffers, size))
-    return Table(title="SRAM map", note=note, columns=columns, rows=rows, style=_colour)
-
-
-def _colour(buffer: Buffer) -> str:
-    """Return the colour in which a buffer is printed, which depends on its use."""
-    return COLOURS.get(buffer.use, "")
+    return Table(
+        title="SRAM map",
+        note=note,
+        columns=columns,
+        rows=list(_with_gaps(buffers, size)),
+        style=lambda buffer: COLOURS.get(buffer.use, ""),
+    )
 
 
 def _with_gaps(buffers: Sequence[Buffer], size: int) -> Iterator[Buffer]:

@@ -13,16 +13,7 @@ from wse_kernels.operands.group import Place
 
 
 def attention_online(
-    place: Place,
-    act,
-    acc,
-    f32,
-    ctl,
-    at: RunningSoftmax,
-    shape: HeadShape,
-    scale_pico,
-    limits: Window,
-    step: RingStep,
+    place: Place, act, acc, f32, ctl, at: RunningSoftmax, shape: HeadShape, scale_pico, limits: Window, step: RingStep
 ):
     """Update a running softmax with the scores and values of another row's KV cache.
 

@@ -103,16 +103,7 @@ def expert_in_quantised(
 
 
 def expert_in_mxfp4(
-    place: Place,
-    act,
-    acc,
-    f32,
-    raw,
-    at: Mxfp4ExpertTensors,
-    shape: ExpertShape,
-    product: InputProduct,
-    G,
-    rows,
+    place: Place, act, acc, f32, raw, at: Mxfp4ExpertTensors, shape: ExpertShape, product: InputProduct, G, rows
 ):
     """Multiply activations by the MXFP4 input weights of the selected experts.
 
@@ -203,16 +194,7 @@ def expert_out_quantised(
 
 
 def expert_out_mxfp4(
-    place: Place,
-    act,
-    acc,
-    f32,
-    raw,
-    at: Mxfp4ExpertTensors,
-    shape: ExpertShape,
-    product: OutputProduct,
-    G,
-    rows,
+    place: Place, act, acc, f32, raw, at: Mxfp4ExpertTensors, shape: ExpertShape, product: OutputProduct, G, rows
 ):
     """Multiply activations by the selected experts' MXFP4 output weights, and sum per token.
 

@@ -14,15 +14,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.backends.fabric.links.layer_moves import moves_of_phase
-from wse.backends.fabric.links.link_map import (
-    COL,
-    NOTHING,
-    PLANE,
-    ROW,
-    ends_of,
-    link_map,
-    scale_words,
-)
+from wse.backends.fabric.links.link_map import COL, NOTHING, PLANE, ROW, ends_of, link_map, scale_words
 from wse.backends.fabric.links.routes import DIRECTIONS, Routes
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import CacheUse

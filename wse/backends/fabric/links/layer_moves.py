@@ -10,13 +10,7 @@ import numpy as np
 
 from wse.arrays import I64
 from wse.backends.fabric.expert_columns import ExpertTokens, pairs_by_column
-from wse.backends.fabric.links.link_map import (
-    NOTHING,
-    WORDS,
-    links_of,
-    rectangles_of,
-    scale_words,
-)
+from wse.backends.fabric.links.link_map import NOTHING, WORDS, links_of, rectangles_of, scale_words
 from wse.backends.fabric.links.routes import DIRECTIONS
 from wse.backends.fabric.links.traffic import Traffic
 from wse.backends.fabric.model import Fabric

@@ -27,8 +27,7 @@ class Stage(Result):
     cols: Annotated[int, Doc("number of columns")]
     layers: Annotated[tuple[int, ...], Doc("first and last layer; empty if it has no layers")]
     attention: Annotated[
-        tuple[int, ...],
-        Doc("first and last column that attention uses; empty if it has no attention"),
+        tuple[int, ...], Doc("first and last column that attention uses; empty if it has no attention")
     ]
     first_layer: Annotated[int, Doc("deprecated: the first of `layers`, -1: none")]
     last_layer: Annotated[int, Doc("deprecated: the last of `layers`, -1: none")]
