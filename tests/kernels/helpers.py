@@ -7,6 +7,7 @@ arena.
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import ml_dtypes
@@ -16,10 +17,11 @@ from tiers import slow_but
 
 from wse.program.isa.instructions import kernel_named
 from wse_kernels.library import compiled_kernel
+from wse_kernels.operands.group import parameters_of
 from wse_kernels.oracle import activation, delta_rule, elementwise, latent, linear, rotary, router, vocabulary
 from wse_kernels.oracle.attention import kv_cache, normalisation, ring, softmax
 from wse_kernels.oracle.experts import pairs, products
-from wse_kernels.oracle.memory import Sram
+from wse_kernels.oracle.memory import Pe
 from wse_kernels.oracle.norm import layer_norm, rms_norm
 
 Array = npt.NDArray[Any]
@@ -245,14 +247,19 @@ def run_kernel(case: Case, function: Callable[..., None], spare: int = 0) -> Arr
 
 
 def run_oracle(case: Case) -> Array:
-    """Return the PE memory after the oracle has run.
-
-    The operand for blocks per row, which an oracle must ignore, is invalid.
-    """
-    memory, a = case.memory.copy(), case.a.copy()
-    a[2] = -1
-    sram = Sram(memory, activation=case.types[0], weight=case.types[0], accumulator=case.types[1])
-    sram.run(ORACLES[case.kernel], case.ctl, a)
+    """Return the PE memory after the oracle has run on the PEs of the case's rows."""
+    memory, oracle = case.memory.copy(), ORACLES[case.kernel]
+    types = {"act": case.types[0], "wgt": case.types[0], "acc": case.types[1], "f32": "float32"}
+    first_row, rows, _, *operands = case.a.tolist()
+    words, arguments = iter(operands), {}
+    for name, group, fields in parameters_of(oracle):
+        values = [next(words) for _ in fields]
+        arguments[name] = values[0] if group is None else group(*values)
+    if "ctl" in signature(oracle).parameters:
+        arguments["ctl"] = case.ctl
+    for row in range(first_row, first_row + rows):
+        for col in range(memory.shape[1]):
+            oracle(Pe(memory[row, col], row, col, types), **arguments)
     return memory
 
 

@@ -6,7 +6,6 @@ Oracles do not divide PEs into blocks and lanes.
 
 - The oracle of a compute kernel is a function of one PE: ``oracle(pe, ctl, ...)``, with the
   operands of the kernel, in the same named tuples, and ``ctl`` only if the kernel has it.
-  `wse_kernels.oracle.memory.Sram.run` calls it for the PEs of some rows.
 - The oracle of a transfer kernel takes what the kernel takes. In place of a view it takes memory
   ``uint8[rows, cols, bytes]``, the SRAM of each PE in its own addresses, and the name of an element
   type. The operand for blocks per row is ignored.

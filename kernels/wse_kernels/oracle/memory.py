@@ -1,23 +1,15 @@
-"""SRAM of PEs for oracles: element values from bytes, and calls of oracles."""
+"""SRAM of PEs for oracles: element values from bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
 
 import numpy as np
 import numpy.typing as npt
 
-from wse_kernels.operands.group import parameters_of
-
 Bytes = npt.NDArray[np.uint8]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
-
-FIRST_OPERAND = 3
-"""Number of words before a kernel's first named operand: first row, rows, blocks per row."""
-
 
 PICO, ATTO = 1e-12, 1e-18
 """Units of fixed-point operands."""
@@ -144,41 +136,6 @@ class Pe:
             count: Number of elements.
         """
         put(self.memory, self.types[view], target, take(self.memory, self.types[view], source, count))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sram:
-    """SRAM of all PEs of a region, for reference functions.
-
-    Attributes:
-        memory: uint8 ``[rows, cols, bytes]``.
-        activation, weight, accumulator: Element types, such as "bfloat16".
-    """
-
-    memory: Bytes
-    activation: str
-    weight: str
-    accumulator: str
-
-    def run(self, oracle: Callable[..., None], ctl: npt.NDArray[np.int32], a: I64) -> None:
-        """Call the reference function of a compute kernel for all PEs of some rows.
-
-        Args:
-            oracle: Reference function of one PE.
-            ctl: Per-row counters, int32 ``[row, word]``.
-            a: Operands of the kernel, starting with the first row, the number of rows and the
-                blocks per row.
-        """
-        types = {"act": self.activation, "wgt": self.weight, "acc": self.accumulator, "f32": "float32"}
-        words, arguments = iter(a[FIRST_OPERAND:].tolist()), {}
-        for name, group, fields in parameters_of(oracle):
-            values = [next(words) for _ in fields]
-            arguments[name] = values[0] if group is None else group(*values)
-        if "ctl" in signature(oracle).parameters:
-            arguments["ctl"] = ctl
-        for row in range(a[0], a[0] + a[1]):
-            for col in range(self.memory.shape[1]):
-                oracle(Pe(self.memory[row, col], row, col, types), **arguments)
 
 
 def owners(row: int, n: int, length: int, groups: int) -> I64:

@@ -36,7 +36,28 @@ PREFETCH_IN_ROW_BYTES: Final = 1024
 
 
 class VectorGenerator:
-    """Generator of LLVM code that multiplies one token by a weight tile, on the PEs of a block."""
+    """Generator of LLVM code that multiplies one token by a weight tile, on the PEs of a block.
+
+    Most attributes are LLVM values of the generated code.
+
+    Attributes:
+        outs, xs: Pointers to the first sum and to the first activation.
+        acc, act: Numba types of a sum and of an activation.
+        K, N: Numbers of inputs and outputs.
+        lanes: Number of lanes (PEs) in the block.
+        block_bytes: Size of the memory of a block: the distance to the same element of the next block.
+        choice: Pointer to the bits of the selected lanes, or None if all lanes take part.
+        full_vectors: Number of vectors that are full of lanes.
+        chosen_vectors: Scratch memory with the indices of the full vectors to process, or None if
+            all are processed.
+        vector_count: Number of full vectors to process.
+        has_rest: Whether lanes that do not fill a vector must be processed too.
+        mask: Mask of these lanes.
+        terms: Scratch memory for activations, as float32.
+        terms_at_once: Number of terms that are added while the sums are in registers.
+        clears: Whether the sums start at 0.
+        ahead: Distance from a weight to the weight that is prefetched with it, in bytes.
+    """
 
     def __init__(
         self, builder: Any, sums: tuple[Any, Any], kind: WeightKind, outs: Any, xs: Any, choice: Any, weights: Any,
@@ -46,11 +67,11 @@ class VectorGenerator:
         self.acc, self.act = sums
         self.K, self.N, add, self.lanes, self.block_bytes = numbers
         self.weights, self.terms_per_byte = kind.weights(builder, weights, self.lanes, MAX_TERMS), kind.terms_per_byte
-        self.whole = builder.udiv(self.lanes, word(WIDTH))
-        self.choice, self.numbers, self.count = choice, None, self.whole
-        self.has_rest = builder.icmp_unsigned("<", builder.mul(self.whole, word(WIDTH)), self.lanes)
+        self.full_vectors = builder.udiv(self.lanes, word(WIDTH))
+        self.choice, self.chosen_vectors, self.vector_count = choice, None, self.full_vectors
+        self.has_rest = builder.icmp_unsigned("<", builder.mul(self.full_vectors, word(WIDTH)), self.lanes)
         if choice is not None:
-            self._number_vectors()
+            self._list_chosen_vectors()
         self.terms = cgutils.alloca_once(builder, SINGLES, size=word(MAX_TERMS * MAX_VECTORS))
         self.terms_at_once = builder.select(self.weights.inputs_are_adjacent, word(MAX_TERMS), word(TERMS_OF_ROWS))
         self.clears = builder.icmp_unsigned("==", add, word(0))
@@ -78,19 +99,19 @@ class VectorGenerator:
             with cgutils.for_range(builder, self.N, intp=WORD) as n:
                 self._over_vectors(lambda lanes: self._add_terms(k, terms, n.index, lanes, starts))
 
-    def _number_vectors(self) -> None:
+    def _list_chosen_vectors(self) -> None:
         """Generate code that counts and lists the full vectors with at least one selected lane.
 
         A lane is one PE of the block, and a vector contains neighbouring lanes.
         """
         builder = self.builder
-        self.numbers = cgutils.alloca_once(builder, WORD, size=word(MAX_VECTORS))
+        self.chosen_vectors = cgutils.alloca_once(builder, WORD, size=word(MAX_VECTORS))
         count = cgutils.alloca_once_value(builder, word(0))
-        with cgutils.for_range(builder, self.whole, intp=WORD) as vector:
+        with cgutils.for_range(builder, self.full_vectors, intp=WORD) as vector:
             at = builder.load(count)
-            builder.store(vector.index, builder.gep(self.numbers, [at]))
+            builder.store(vector.index, builder.gep(self.chosen_vectors, [at]))
             builder.store(builder.add(at, builder.zext(self._takes_part(vector.index), WORD)), count)
-        self.count, self.has_rest = builder.load(count), self._takes_part(self.whole)
+        self.vector_count, self.has_rest = builder.load(count), self._takes_part(self.full_vectors)
 
     def _takes_part(self, vector: Any) -> Any:
         """Generate code that tests whether any lane (PE) of a vector is selected."""
@@ -105,13 +126,13 @@ class VectorGenerator:
             body: Function that generates the code for one vector, given its `Lanes`.
         """
         builder = self.builder
-        with cgutils.for_range(builder, self.count, intp=WORD) as index:
+        with cgutils.for_range(builder, self.vector_count, intp=WORD) as index:
             vector = index.index
-            if self.numbers is not None:
-                vector = builder.load(builder.gep(self.numbers, [vector]))
+            if self.chosen_vectors is not None:
+                vector = builder.load(builder.gep(self.chosen_vectors, [vector]))
             body(Lanes(vector, builder.mul(vector, word(WIDTH))))
         with builder.if_then(self.has_rest):
-            body(Lanes(self.whole, builder.mul(self.whole, word(WIDTH)), self.mask))
+            body(Lanes(self.full_vectors, builder.mul(self.full_vectors, word(WIDTH)), self.mask))
 
     def _widen_term(self, term: Term, lanes: Lanes) -> None:
         """Generate code that converts an input's activations to float32 and prepares its weights.
