@@ -72,7 +72,7 @@ def simulate_static(
     times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}
     first = 0
     while first < len(prompts):
-        batch_end = _seated(first, len(record.times), needs, costs.kv_capacity_tokens, policy.batch_slots)  # 1
+        batch_end = _batch_end(first, len(record.times), needs, costs.kv_capacity_tokens, policy.batch_slots)  # 1
         start = max(record.now, min(record.times[batch_end - 1], record.times[first] + policy.longest_wait_s))
         record.advance(start)
         batch = range(first, min(batch_end, record.arrived))
@@ -90,7 +90,8 @@ def simulate_static(
         record.advance(end)
         decoded = 0  # 3
         for finished_users, (last_pass, request) in enumerate(sorted(zip(passes, batch, strict=True))):
-            decoded = _decode(record, pass_times, context, decoded, last_pass, users - finished_users)
+            _record_passes(record, pass_times, context, (decoded, last_pass), users - finished_users)
+            decoded = last_pass
             record.start_s[request], record.first_s[request] = start, decode_start + costs.host_s
             left_s = decode_start + pass_times.run_s(context, decoded)
             record.end_s[request] = left_s + costs.host_s
@@ -101,8 +102,8 @@ def simulate_static(
     return record.outcome()
 
 
-def _seated(first: int, scheduled_count: int, needs: list[int], capacity: int, batch_slots: int) -> int:
-    """Choose the requests of the next batch, and return the index after the last one.
+def _batch_end(first: int, scheduled_count: int, needs: list[int], capacity: int, batch_slots: int) -> int:
+    """Return the index after the last request of the next batch.
 
     A batch consists of consecutive requests that fit in the KV cache together.
 
@@ -120,19 +121,18 @@ def _seated(first: int, scheduled_count: int, needs: list[int], capacity: int, b
     return end
 
 
-def _decode(record: Recorder, times: DecodeTimes, context: int, decoded: int, end_pass: int, users: int) -> int:
-    """Record the decode passes of a batch up to a given pass, and return ``end_pass``.
+def _record_passes(record: Recorder, times: DecodeTimes, context: int, passes: tuple[int, int], users: int) -> None:
+    """Record some decode passes of a batch.
 
     Args:
         record: Recorder of the simulation.
         times: Pass times.
         context: Mean prompt length of the batch, divided by the mean number of tokens that a pass
             yields. Each pass increases the context by 1 in this unit.
-        decoded: Number of the batch's passes that were recorded before the call.
-        end_pass: Number of the batch's passes that are recorded after the call.
+        passes: Number of the batch's passes before these passes, and after them.
         users: Number of users whose answers have not ended.
     """
-    if end_pass > decoded:
-        first, last = (times.pass_s(context + passes) for passes in (decoded, end_pass - 1))
-        record.decode_run(first, last, end_pass - decoded, users, times.run_s(context + decoded, end_pass - decoded))
-    return end_pass
+    start, end = passes
+    if end > start:
+        first_s, last_s = times.pass_s(context + start), times.pass_s(context + end - 1)
+        record.decode_run(first_s, last_s, end - start, users, times.run_s(context + start, end - start))
