@@ -57,21 +57,21 @@ class Split:
         patterns: Regular expressions, applied in order.
         whole_words: Whether a piece that is itself a token stays one token, even if BPE merges
             would not produce it.
-        begins: Whether to start a sequence with the BOS token if the file does not specify it.
+        adds_bos: Whether to start a sequence with the BOS token if the file does not specify it.
     """
 
     patterns: tuple[str, ...]
     whole_words: bool = False
-    begins: bool = False
+    adds_bos: bool = False
 
 
 PLAIN: Final = Split(patterns=(GPT_2,))
 DIGITS_APART: Final = Split(patterns=(ONE_DIGIT, GPT_2))
 THREE_DIGITS: Final = _words("{1,3}")
-LLAMA_3: Final = Split(patterns=(THREE_DIGITS,), whole_words=True, begins=True)
+LLAMA_3: Final = Split(patterns=(THREE_DIGITS,), whole_words=True, adds_bos=True)
 QWEN_2: Final = Split(patterns=(_words(""),))
 GPT_4O: Final = Split(patterns=(_cased_words(rf"(?i:{CONTRACTIONS})?", "{1,3}"),))
-TEKKEN: Final = Split(patterns=(_cased_words("", ""),), whole_words=True, begins=True)
+TEKKEN: Final = Split(patterns=(_cased_words("", ""),), whole_words=True, adds_bos=True)
 DEEPSEEK_3: Final = Split(
     patterns=(
         r"\p{N}{1,3}",

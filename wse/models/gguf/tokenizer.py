@@ -14,7 +14,7 @@ from typing import Any, Final
 from wse.errors import BadModel, UnknownName
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.gguf.file import GgufFile
-from wse.models.gguf.split_patterns import SPLITS
+from wse.models.gguf.split_patterns import SPLITS, Split
 from wse.models.spec import ModelSpec
 from wse.models.tokenizers.chat_template import ChatTemplate
 from wse.models.tokenizers.library_tokenizer import Library, LibraryTokenizer, build, is_byte
@@ -29,6 +29,19 @@ from wse.models.tokenizers.piece_library import (
 )
 
 PREFIX: Final = "tokenizer.ggml."
+PIECES, BYTE_LEVEL = "llama", "gpt2"
+UNSTATED_SPLIT: Final = "default"
+NO_TOKENS: Final = ("none", "no_vocab")
+# Architectures whose pieces merge in the order of their ids, regardless of their scores. No space precedes a text.
+BY_ORDER: Final = frozenset({"gemma", "gemma2", "gemma3"})
+# Architectures that put a space before each text between special tokens, even if it starts with a space.
+SPACE_EVERYWHERE: Final = frozenset({"phi3"})
+TEMPLATE_TOKENS: Final = (
+    ("bos_token", "bos"),
+    ("eos_token", "eos"),
+    ("unk_token", "unknown"),
+    ("pad_token", "padding"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,81 +126,60 @@ def _elements(gguf: GgufFile, name: str, kind: type[Any], length: int | None = N
     return elements
 
 
-PIECES, BYTE_LEVEL = "llama", "gpt2"
-UNSTATED_SPLIT: Final = "default"
-NO_TOKENS: Final = ("none", "no_vocab")
-# Architectures whose pieces merge in the order of their ids, regardless of their scores. No space precedes a text.
-BY_ORDER: Final = frozenset({"gemma", "gemma2", "gemma3"})
-# Architectures that put a space before each text between special tokens, even if it starts with a space.
-SPACE_EVERYWHERE: Final = frozenset({"phi3"})
-TEMPLATE_TOKENS: Final = (
-    ("bos_token", "bos"),
-    ("eos_token", "eos"),
-    ("unk_token", "unknown"),
-    ("pad_token", "padding"),
-)
-
-
 def gguf_tokenizer(gguf: GgufFile, spec: ModelSpec) -> LibraryTokenizer | None:
     """Return the tokenizer of a GGUF file, or None if it has no tokens.
 
     Raises:
-        BadModel: The vocabulary is damaged, or does not match the model.
+        BadModel: The vocabulary is damaged or inconsistent, or differs in size from the model's.
         UnknownName: The tokenizer's type or its rule for splitting text is not supported.
     """
     vocabulary = read_vocabulary(gguf)
-    architecture = str(gguf.metadata.get("general.architecture", ""))
     if vocabulary is None or vocabulary.model in NO_TOKENS:
         return None
-    return tokenizer_of(vocabulary, architecture, str(gguf.path), spec)
-
-
-def tokenizer_of(v: GgufVocabulary, architecture: str, origin: str, spec: ModelSpec) -> LibraryTokenizer:
-    """Build the tokenizer for the vocabulary of a GGUF file.
-
-    Args:
-        v: The vocabulary.
-        architecture: Value of ``general.architecture``, on which some details depend.
-        origin: Path of the file, for messages.
-        spec: The model, whose vocabulary the tokenizer must match.
-
-    Raises:
-        BadModel: The vocabulary is inconsistent, or differs in size from the model's vocabulary.
-        UnknownName: The tokenizer's type or its rule for splitting text is not supported.
-    """
-    splitting = SPLITS.get(v.pre or UNSTATED_SPLIT)
-    if v.model == BYTE_LEVEL:
+    architecture, origin = str(gguf.metadata.get("general.architecture", "")), str(gguf.path)
+    splitting = SPLITS.get(vocabulary.pre or UNSTATED_SPLIT)
+    if vocabulary.model == BYTE_LEVEL:
         if splitting is None:
-            raise UnknownName("tokenizer.ggml.pre", str(v.pre), SPLITS, place=origin)
-        adds_bos = splitting.begins
-        library = build(lambda: _byte_level(v, origin), origin)
-    elif v.model == PIECES:
+            raise UnknownName("tokenizer.ggml.pre", str(vocabulary.pre), SPLITS, place=origin)
+        adds_bos = splitting.adds_bos
+        library = build(lambda: _byte_level(vocabulary, splitting, origin), origin)
+    elif vocabulary.model == PIECES:
         adds_bos = True
-        library = build(lambda: _piece_library(v, architecture, origin), origin)
+        library = build(lambda: _piece_library(vocabulary, architecture, origin), origin)
     else:
-        raise UnknownName("tokenizer.ggml.model", v.model, (PIECES, BYTE_LEVEL), place=origin)
-    added_tokens = (("bos", v.flags.get("add_bos_token", adds_bos)), ("eos", v.flags.get("add_eos_token", False)))
-    prefix_ids, suffix_ids = (
-        [v.special_ids[name]] if is_added and name in v.special_ids else [] for name, is_added in added_tokens
+        raise UnknownName("tokenizer.ggml.model", vocabulary.model, (PIECES, BYTE_LEVEL), place=origin)
+    added_tokens = (
+        ("bos", vocabulary.flags.get("add_bos_token", adds_bos)),
+        ("eos", vocabulary.flags.get("add_eos_token", False)),
     )
-    return LibraryTokenizer(library, spec, origin, prefix_ids=prefix_ids, suffix_ids=suffix_ids, chat=_chat(v, origin))
+    prefix_ids, suffix_ids = (
+        [vocabulary.special_ids[name]] if is_added and name in vocabulary.special_ids else []
+        for name, is_added in added_tokens
+    )
+    return LibraryTokenizer(
+        library, spec, origin, prefix_ids=prefix_ids, suffix_ids=suffix_ids, chat=_chat(vocabulary, origin)
+    )
 
 
-def _chat(v: GgufVocabulary, origin: str) -> ChatTemplate | None:
+def _chat(vocabulary: GgufVocabulary, origin: str) -> ChatTemplate | None:
     """Return the chat template of a vocabulary, or None if it has none."""
-    if v.chat_template is None:
+    if vocabulary.chat_template is None:
         return None
-    marks = tuple((mark, v.tokens[v.special_ids[name]]) for mark, name in TEMPLATE_TOKENS if name in v.special_ids)
-    end_of_turn = v.special_ids.get("eot")
+    marks = tuple(
+        (mark, vocabulary.tokens[vocabulary.special_ids[name]])
+        for mark, name in TEMPLATE_TOKENS
+        if name in vocabulary.special_ids
+    )
+    end_of_turn = vocabulary.special_ids.get("eot")
     end_ids = () if end_of_turn is None else (end_of_turn,)
-    return ChatTemplate(source=v.chat_template, origin=origin, marks=marks, end_ids=end_ids)
+    return ChatTemplate(source=vocabulary.chat_template, origin=origin, marks=marks, end_ids=end_ids)
 
 
-def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library:
+def _piece_library(vocabulary: GgufVocabulary, architecture: str, origin: str) -> Library:
     """Build a tokenizer with the package ``tokenizers`` from a SentencePiece vocabulary.
 
     Args:
-        v: The vocabulary.
+        vocabulary: The vocabulary.
         architecture: Value of ``general.architecture``, on which some details depend.
         origin: Path of the file, for messages.
 
@@ -197,17 +189,17 @@ def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library
     from tokenizers import normalizers
 
     by_order = architecture in BY_ORDER
-    scores = [-float(i) for i in range(len(v.tokens))] if by_order else v.scores
+    scores = [-float(i) for i in range(len(vocabulary.tokens))] if by_order else vocabulary.scores
     if scores is None or not all(map(math.isfinite, scores)):
         raise BadModel(
             f"{origin}: {PREFIX}scores: every token of model {PIECES} has a finite one; fetch the file again"
         )
-    texts = [SPACE * len(t) if t and not t.strip(" ") else t for t in v.tokens]
-    kinds = [PieceType.BYTE if is_byte(t) else kind for t, kind in zip(texts, _kinds(v), strict=True)]
-    unknown_id = v.special_ids.get("unknown", 0)
+    texts = [SPACE * len(t) if t and not t.strip(" ") else t for t in vocabulary.tokens]
+    kinds = [PieceType.BYTE if is_byte(t) else kind for t, kind in zip(texts, _kinds(vocabulary), strict=True)]
+    unknown_id = vocabulary.special_ids.get("unknown", 0)
     pieces = Pieces(texts=texts, scores=scores, kinds=kinds, unknown_id=unknown_id, has_bytes=PieceType.BYTE in kinds)
     library = bpe_library(pieces, origin)
-    prefix = v.flags.get("add_space_prefix", not by_order)
+    prefix = vocabulary.flags.get("add_space_prefix", not by_order)
     spell_spaces(library, prefix=prefix, before_every_text=False)
     if prefix and architecture in SPACE_EVERYWHERE:
         library.pre_tokenizer = None
@@ -216,14 +208,19 @@ def _piece_library(v: GgufVocabulary, architecture: str, origin: str) -> Library
     return library
 
 
-def _byte_level(v: GgufVocabulary, origin: str) -> Library:
-    """Build a tokenizer with the package ``tokenizers`` from a byte-level BPE vocabulary."""
+def _byte_level(vocabulary: GgufVocabulary, splitting: Split, origin: str) -> Library:
+    """Build a tokenizer with the package ``tokenizers`` from a byte-level BPE vocabulary.
+
+    Args:
+        vocabulary: The vocabulary.
+        splitting: Rule that splits text before BPE.
+        origin: Path of the file, for messages.
+    """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
-    splitting = SPLITS[v.pre or UNSTATED_SPLIT]
-    merges = [(first, second) for first, _, second in (merge.partition(" ") for merge in v.merges or ())]
+    merges = [(first, second) for first, _, second in (merge.partition(" ") for merge in vocabulary.merges or ())]
     library = Tokenizer(
-        models.BPE(vocab=unique_ids(v.tokens, origin), merges=merges, ignore_merges=splitting.whole_words)
+        models.BPE(vocab=unique_ids(vocabulary.tokens, origin), merges=merges, ignore_merges=splitting.whole_words)
     )
     library.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -232,10 +229,10 @@ def _byte_level(v: GgufVocabulary, origin: str) -> Library:
         ]
     )
     library.decoder = decoders.ByteLevel()
-    mark_pieces(library, v.tokens, _kinds(v))
+    mark_pieces(library, vocabulary.tokens, _kinds(vocabulary))
     return library
 
 
-def _kinds(v: GgufVocabulary) -> list[int]:
+def _kinds(vocabulary: GgufVocabulary) -> list[int]:
     """Return the type of each token; all are normal if the file contains no types."""
-    return [PieceType.NORMAL] * len(v.tokens) if v.types is None else v.types
+    return [PieceType.NORMAL] * len(vocabulary.tokens) if vocabulary.types is None else vocabulary.types

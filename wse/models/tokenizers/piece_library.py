@@ -43,7 +43,7 @@ class Pieces:
     scores: Sequence[float]
     kinds: Sequence[int]
     unknown_id: int
-    has_bytes: bool  # unknown characters are spelled in pieces such as <0xE2>
+    has_bytes: bool
 
 
 def bpe_library(pieces: Pieces, origin: str) -> Library:

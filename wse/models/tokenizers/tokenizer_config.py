@@ -91,7 +91,7 @@ def read_tokenizer_config(folder: Path) -> TokenizerConfig:
     config = ConfigReader(path, read_object(path, FILE_LIMIT_BYTES))
     named_tokens = {name: _text(config, name, config.value(name)) for name in MARKS if config.has_value(name)}
     return TokenizerConfig(
-        tokenizer_class=(_text(config, "tokenizer_class", config.value("tokenizer_class") or "")).removesuffix("Fast"),
+        tokenizer_class=_text(config, "tokenizer_class", config.value("tokenizer_class") or "").removesuffix("Fast"),
         marks=tuple(named_tokens.items()),
         added_tokens=(*_added_tokens(config), *_more_marks(config)),
         add_bos_token=config.flag("add_bos_token", default=False),
