@@ -80,8 +80,8 @@ def _end_position(queues: Any, routes: Any, q: Any) -> Any:
     """End a queue's current router setting, and start the settings that wait for its end.
 
     A setting (switch position) determines to which queues a router forwards the wavelets of a
-    queue. When it ends, the next setting of the same colour starts. If a setting
-    of another colour waits for the end, it starts too.
+    queue. When it ends, the next setting of the same colour starts. If a setting of another colour
+    waits for the end, it starts too.
 
     Args:
         queues: Flat table of queues.

@@ -125,6 +125,9 @@ def parameter_count(spec: ModelSpec) -> int:
 def is_linear(tensor: str) -> bool:
     """Return whether a tensor is the matrix of a linear layer, which can be quantised.
 
+    The tensor "product" is the matrix of a graph that consists of a single op
+    (`wse.models.graph.op_graph` with the scope ``product``).
+
     >>> is_linear("layers.0.down"), is_linear("layers.0.attention_norm"), is_linear("embedding")
     (True, False, False)
     """

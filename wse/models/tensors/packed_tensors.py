@@ -43,17 +43,17 @@ _PAIRS: Final[F32] = np.stack([np.tile(SIGNED_E2M1, 16), np.repeat(SIGNED_E2M1, 
 GROUP: Final = 32
 
 
-def decode_fp8(numbers: U8, scales: F32, block: tuple[int, int], rows: RowSelection) -> F32:
+def decode_fp8(codes: U8, scales: F32, block: tuple[int, int], rows: RowSelection) -> F32:
     """Return selected rows of an FP8 matrix as float32 [rows, in].
 
     Args:
-        numbers: e4m3 codes [out, in], one byte each.
+        codes: e4m3 codes [out, in], one byte each.
         scales: float32 [out / block[0], in / block[1]], both sizes rounded up.
         block: Numbers of outputs and inputs that share a scale.
         rows: Selected outputs.
     """
-    decoded: F32 = E4M3[numbers[rows]]
-    row_scales = scales[np.arange(numbers.shape[0])[rows] // block[0]]
+    decoded: F32 = E4M3[codes[rows]]
+    row_scales = scales[np.arange(codes.shape[0])[rows] // block[0]]
     for index in range(scales.shape[1]):
         decoded[:, index * block[1] : (index + 1) * block[1]] *= row_scales[:, index, None]
     return decoded
@@ -142,28 +142,28 @@ def _fp8(name: str, scales: TensorEntry, entries: Mapping[str, TensorEntry], pac
     Raises:
         BadModel: The matrix is missing, or types or shapes do not match.
     """
-    numbers = entries.get(name)
-    if numbers is None:
-        raise _without_numbers(scales, name)
-    scale_shape = tuple(ceil_div(size, block) for size, block in zip(numbers.shape, packing.block, strict=False))
-    if numbers.kind != "F8_E4M3" or len(numbers.shape) != 2 or scales.kind != "F32" or scales.shape != scale_shape:
+    matrix = entries.get(name)
+    if matrix is None:
+        raise _missing_codes(scales, name)
+    scale_shape = tuple(ceil_div(size, block) for size, block in zip(matrix.shape, packing.block, strict=False))
+    if matrix.kind != "F8_E4M3" or len(matrix.shape) != 2 or scales.kind != "F32" or scales.shape != scale_shape:
         raise BadModel(
-            f"{numbers.path}: tensor {name!r} is {numbers.kind} {list(numbers.shape)} with scales {scales.kind} "
+            f"{matrix.path}: tensor {name!r} is {matrix.kind} {list(matrix.shape)} with scales {scales.kind} "
             f"{list(scales.shape)}; blocks of {packing.block[0]} x {packing.block[1]} require F8_E4M3 [out, in] and "
             f"F32 {list(scale_shape)}: {FETCH_AGAIN}"
         )
-    codes, block_scales = numbers.array().view(np.uint8), scales.array()
-    block_of_row = np.arange(numbers.shape[0]) // packing.block[0]
+    codes, block_scales = matrix.array().view(np.uint8), scales.array()
+    block_of_row = np.arange(matrix.shape[0]) // packing.block[0]
     return TensorEntry(
         name=name,
         kind="FP8",
-        shape=numbers.shape,
-        stored_bytes=numbers.stored_bytes + scales.stored_bytes,
-        file=numbers.file,
+        shape=matrix.shape,
+        stored_bytes=matrix.stored_bytes + scales.stored_bytes,
+        file=matrix.file,
         rows=partial(decode_fp8, codes, block_scales, packing.block),
-        codes=replace(numbers, rows=lambda rows: codes[rows]),
+        codes=replace(matrix, rows=lambda rows: codes[rows]),
         scales=replace(
-            scales, shape=(numbers.shape[0], scales.shape[1]), rows=lambda rows: block_scales[block_of_row[rows]]
+            scales, shape=(matrix.shape[0], scales.shape[1]), rows=lambda rows: block_scales[block_of_row[rows]]
         ),
     )
 
@@ -180,7 +180,7 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
         BadModel: The codes are missing, or types or shapes do not match.
     """
     if blocks is None:
-        raise _without_numbers(scales, name + BLOCKS)
+        raise _missing_codes(scales, name + BLOCKS)
     fits = len(blocks.shape) == 4 and blocks.shape == (*scales.shape, GROUP // 2)
     if not fits or (blocks.kind, scales.kind) != ("U8", "U8"):
         raise BadModel(
@@ -190,20 +190,20 @@ def _mxfp4(name: str, scales: TensorEntry, blocks: TensorEntry | None) -> Tensor
         )
     experts, out, groups = scales.shape
     shape = (experts, groups * GROUP, out)
-    numbers, exponents = blocks.array(), scales.array()
+    codes, exponents = blocks.array(), scales.array()
     return TensorEntry(
         name=name,
         kind="MXFP4",
         shape=shape,
         stored_bytes=blocks.stored_bytes + scales.stored_bytes,
         file=blocks.file,
-        rows=partial(decode_mxfp4, numbers, exponents),
-        codes=replace(blocks, shape=shape, rows=partial(codes_of_mxfp4, numbers)),
+        rows=partial(decode_mxfp4, codes, exponents),
+        codes=replace(blocks, shape=shape, rows=partial(codes_of_mxfp4, codes)),
         scales=replace(scales, shape=(experts, groups, out), rows=lambda rows: exponents[rows].swapaxes(1, 2)),
     )
 
 
-def _without_numbers(scales: TensorEntry, missing_name: str) -> BadModel:
+def _missing_codes(scales: TensorEntry, missing_name: str) -> BadModel:
     """Build the error for a file that has the scales of a packed matrix but not its codes.
 
     Args:
