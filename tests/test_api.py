@@ -154,7 +154,7 @@ def test_errors_have_the_documented_classes(tmp_path: Path) -> None:
         wse.estimate("story", prompt_len=0)
     with pytest.raises(BadTrace, match="nothing"):
         wse.open_trace(tmp_path / "nothing.h5")
-    with pytest.raises(BadInput, match="--batch '2x': give a whole number, such as 8 or 10k"):
+    with pytest.raises(BadInput, match="--batch '2x': give a whole number, such as 8"):
         wse.estimate("story", batch="2x")
     with pytest.raises(TypeError, match="unknown argument 'prompt_length': did you mean 'prompt_len'"):
         wse.estimate("story", prompt_length=3)

@@ -57,6 +57,7 @@ class UnknownName(BadInput):
         *,
         place: str = "",
         listed_by: str = "",
+        note: str = "",
         suggested_name: str = "",
         remedy: str = "",
     ) -> None:
@@ -71,6 +72,7 @@ class UnknownName(BadInput):
             known_names: The known names.
             place: File, option or key that contains the name, for the start of the message.
             listed_by: Command that lists the known names, if there are too many for one line.
+            note: Text after the known names or the command that lists them.
             suggested_name: Known name of the same thing, such as ``wse3`` for ``cs3``.
             remedy: What the message says instead of a suggestion and the known names.
         """
@@ -79,7 +81,7 @@ class UnknownName(BadInput):
         hint = f"did you mean {suggested_name!r}? " if suggested_name and not remedy else ""
         prefix = f"{place}: " if place else ""
         rest = f"{listed_by} lists them" if listed_by else f"known: {', '.join(_folded(name, self.known))}"
-        rest = remedy or rest
+        rest = remedy or f"{rest}{note}"
         shown_name = name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "…"
         super().__init__(f"{prefix}unknown {kind} {shown_name!r}: {hint}{rest}")
 

@@ -54,7 +54,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_numbers_are_whole_at_any_width(width: int, results: dict[str, Result]) -> None:
+def test_numbers_are_whole_at_any_width(
+    width: int, results: dict[str, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     for name, result in results.items():
         for detail in (False, True):
             tables = result.tables(detail=detail, width=width)
@@ -93,7 +96,6 @@ def check_printed_table(table: Table, width: int) -> None:
     """Check that each shown cell is printed whole and that no line is longer than the terminal."""
     stream = io.StringIO()
     console = console_on(stream)
-    console.width = width
     print_table(console, table)
     printed = stream.getvalue()
     columns = shown_columns(console, table)

@@ -10,9 +10,9 @@ from wse.reports.terminal import console_on, percent
 from wse.reports.terminal_table import print_tables
 
 
-def printed_lines(monkeypatch: pytest.MonkeyPatch, *tables: Table) -> list[str]:
-    """Print tables on a terminal of 40 columns, and return the lines."""
-    monkeypatch.setenv("COLUMNS", "40")
+def printed_lines(monkeypatch: pytest.MonkeyPatch, *tables: Table, width: int = 40) -> list[str]:
+    """Print tables on a terminal of ``width`` columns, and return the lines."""
+    monkeypatch.setenv("COLUMNS", str(width))
     stream = io.StringIO()
     print_tables(console_on(stream), tables)
     return stream.getvalue().splitlines()
@@ -42,6 +42,18 @@ def test_footer_is_printed_only_below_rows(monkeypatch: pytest.MonkeyPatch) -> N
         "",
         "None",
     ]
+
+
+@pytest.mark.parametrize(("width", "shown"), [(100, 10), (160, 12)])
+def test_tables_but_no_texts_use_the_width_of_a_wide_terminal(
+    width: int, shown: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = tuple(number(f"number{index:02}", f"number{index:02}", str, priority=1) for index in range(12))
+    table = Table(columns=columns, rows=[{column.key: 1 for column in columns}], footer=[("note", "word " * 40)])
+    heading, _, *footer = printed_lines(monkeypatch, table, width=width)
+    assert heading.split() == [column.title for column in columns[:shown]]
+    assert ("omitted" in " ".join(footer)) == (shown < len(columns))
+    assert 90 < max(map(len, footer)) <= 100
 
 
 def test_column_with_a_width_truncates_texts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ def test_progress_escapes_markup_and_control_sequences(monkeypatch: pytest.Monke
     assert "\x1b]0;" not in stream.getvalue()
 
 
-def test_console_has_at_most_100_columns_and_no_trailing_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_has_at_most_100_columns_and_no_trailing_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     stream = io.StringIO()
     console = console_on(stream)

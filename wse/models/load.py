@@ -78,7 +78,7 @@ def load_model(name_or_path: str | Path, *, with_weights: bool = True, fetches_w
     except OSError as error:
         raise BadModel(f"{path}: cannot be read ({error}); check the path and its permissions") from error
     if not exists or not name_or_path or (name_or_path in BUNDLED and not has_config):
-        raise _not_found(name_or_path, path)
+        raise _not_found(name_or_path, path, with_weights=with_weights)
     if not is_folder:
         return _one_file(path, with_weights=with_weights)
     if not has_config:
@@ -177,15 +177,17 @@ def _gguf(path: Path, *, with_weights: bool) -> LoadedModel:
     return LoadedModel(spec=spec, checkpoint=checkpoint, tokenizer=tokenizer, path=path)
 
 
-def _not_found(name_or_path: str, path: Path) -> Exception:
+def _not_found(name_or_path: str, path: Path, *, with_weights: bool) -> Exception:
     """Build the error for a model that does not exist.
 
-    The error depends on whether the user appears to have entered a bundled name or a path.
+    The error depends on whether the user appears to have entered a bundled name or a path. If the
+    weights are needed, it also names the bundled models that have them.
     """
     if name_or_path in BUNDLED:
         return BadModel(f"{path}: the bundled model {name_or_path!r} is missing; install wse again")
     if name_or_path and path.name == name_or_path and not path.suffix[1:].isalpha():  # a name, such as "llama-3.1-8b"
-        return UnknownName("model or folder", name_or_path, names(), listed_by="wse models")
+        note = f", and {' and '.join(BUNDLED)} have weights" if with_weights else ""
+        return UnknownName("model or folder", name_or_path, names(), listed_by="wse models", note=note)
     return BadModel(
         f"{name_or_path!r}: no such file or folder; give a model folder, a GGUF file, a config.json, "
         "or a name of `wse models`"

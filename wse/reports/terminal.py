@@ -28,17 +28,30 @@ COLOURS: Final = {name: colour.light for name, colour in (colours.CAUSES | colou
 def console_on(stream: TextIO) -> Console:
     """Return a rich console for printing to a stream.
 
-    The console is at most 100 columns wide, and strings are printed without interpreting any
-    markup.
+    Text is at most 100 characters wide. Only tables may be wider (`table_width`). Strings are
+    printed without interpreting any markup.
     """
     console = _Console(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.file = cast(TextIO, _TrimmedFile(stream))
+    console.terminal_width = console.width
     console.width = min(console.width, WIDEST)
     return console
 
 
+def table_width(console: Console) -> int:
+    """Return the maximum width of a table on a console, in characters.
+
+    It is the width of the terminal, even if text is narrower.
+    """
+    return console.terminal_width if isinstance(console, _Console) else console.width
+
+
 class _Console(Console):
+    """Console on which text is narrower than the terminal if the terminal is wide."""
+
+    terminal_width: int
+
     def on_broken_pipe(self) -> None:
         """Raise BrokenPipeError, which the command line handles.
 
@@ -149,9 +162,18 @@ def plain_table(*, header: bool = False) -> Table:
     return Table(box=None, show_header=header, header_style="bright_black", padding=(0, 2, 0, 0), pad_edge=False)
 
 
-def show(console: Console, table: Table) -> None:
-    """Print a rich table, indented."""
+def show(console: Console, table: Table, width: int | None = None) -> None:
+    """Print a rich table, indented.
+
+    Args:
+        console: Console to print on.
+        table: Table to print.
+        width: Width of the lines in characters; None for the width of text.
+    """
+    text_width = console.width
+    console.width = width or text_width
     console.print(Padding(table, (0, 0, 0, INDENT), expand=False))
+    console.width = text_width
 
 
 def bar(fraction: float, width: int, colour: str = "") -> Text:

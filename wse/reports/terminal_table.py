@@ -11,7 +11,7 @@ from rich.text import Text
 
 from wse.reports.result import Result
 from wse.reports.table import Column, Table
-from wse.reports.terminal import INDENT, console_on, heading, lines, plain_table, show
+from wse.reports.terminal import INDENT, console_on, heading, lines, plain_table, show, table_width
 
 GAP = 2
 """Number of spaces between two columns."""
@@ -38,7 +38,10 @@ def print_tables(console: Console, tables: Iterable[Table]) -> None:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table under its title, indented. Without rows, only the title is printed."""
+    """Print a table under its title, indented. Without rows, only the title is printed.
+
+    A table is as wide as text, or as wide as the terminal if its columns need more space than text.
+    """
     if table.title:
         heading(console, table.title, table.note)
     if not table.rows:
@@ -58,10 +61,10 @@ def print_table(console: Console, table: Table) -> None:
         )
     for row, *texts in zip(table.rows, *cells, strict=True):
         view.add_row(*texts, style=table.style(row) if table.style else None)
-    show(console, view)
+    show(console, view, console.width if _fits(columns, table, console.width) else table_width(console))
     hidden_titles = [column.title for column in table.columns if column.title and column not in columns]
     footer = [*((name, text) for name, text in table.footer if name not in hidden_titles)]
-    footer += _hidden_columns(table, columns, console.width)
+    footer += _hidden_columns(table, columns, table_width(console))
     if footer:
         lines(console, footer)
 
@@ -77,15 +80,19 @@ def shown_columns(console: Console, table: Table) -> list[Column]:
         console: Console to print on, which determines the width.
         table: Table with all of its columns.
     """
-    width = {column.key: _needed_width(column, table) + GAP for column in table.columns}
     columns = _filled_columns(table)
-    while sum(width[column.key] for column in columns) - GAP > console.width - INDENT:
+    while not _fits(columns, table, table_width(console)):
         spare = [column for column in columns[1:] if column.priority or not column.wraps]
         if not spare:
             break
         max_priority = max(column.priority for column in spare)
         columns.remove([column for column in spare if column.priority == max_priority][-1])
     return columns
+
+
+def _fits(columns: Sequence[Column], table: Table, width: int) -> bool:
+    """Return whether columns of a table fit in indented lines of ``width`` characters."""
+    return sum(_needed_width(column, table) + GAP for column in columns) - GAP <= width - INDENT
 
 
 def _filled_columns(table: Table) -> list[Column]:

@@ -21,12 +21,13 @@ from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheape
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow, frontier, with_best
 from wse.studies.compare.curve.samples import sampled_machines
 from wse.studies.compare.curve.study import curve, curve_rows
+from wse.studies.compare.curve.tables import curve_tables
 from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.machine import GPU, WAFER, Kind, Machine, prepared_gpus
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options
-from wse.studies.results.published import public_points
+from wse.studies.results.published import BY_TEXTS, PublicPoint, public_points
 
 MACHINES = st.builds(
     gpu, st.floats(1e-4, 0.1), st.floats(1e-6, 1e-2), room=st.integers(1, 3_000), usd_per_hour=st.floats(0.5, 500)
@@ -253,3 +254,16 @@ def test_published_speeds_are_those_of_models_with_the_same_layers() -> None:
     (deepseek,) = public_points(load_model("deepseek-v3", with_weights=False).spec)
     assert deepseek.usd_per_million_tokens == pytest.approx(8 * 2.0 / 3600 / 14_800 * 1e6, rel=1e-3)
     assert deepseek.price_source == deepseek.source
+
+
+def test_tables_explain_only_their_columns_and_state_ratios_of_all_tiers() -> None:
+    rows = [row(WAFER, 20, 900, 4, "plain, fast"), row(GPU, 16, 130, 8, FAST), row(GPU, 64, 52, 4, PLAIN)]
+    point = PublicPoint(model="m", system="s", tokens_per_s_per_user=1.0, by="independent", date="2024", source="a")
+    tiers, users, published = curve_tables(rows, [point], 50.0, detail=True, footer=[], tier_footer=[])
+    ratios = {column.title: [str(column.text(one)) for one in tiers.rows] for column in tiers.columns}
+    assert ratios["speed / plain"] == ["1 x", "2.5 x", "1 x"]
+    assert ratios["cost / plain"] == ["1 x", "2 x", "1 x"]
+    assert all(str(cell) in tiers.note for cell in ratios["tier"])
+    assert {label for label, _ in users.footer} <= {column.title for column in users.columns}
+    (stated_by,) = [column for column in published.columns if column.title == "stated by"]
+    assert stated_by.text(point) == BY_TEXTS["independent"]

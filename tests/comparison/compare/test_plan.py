@@ -238,13 +238,23 @@ def test_verdict_says_when_most_samples_contradict_the_nominal_values(share: flo
 
 
 def test_verdict_compares_the_best_replicas_with_the_best_single_machine(ranked_for_400_users: PlanResult) -> None:
-    """The sentence states the costs of the first row of each kind."""
-    rows = ranked_for_400_users.rows
+    """The sentence states the costs of the best row of each kind with equally many wafers in total."""
+    (sentence,) = [text for text in ranked_for_400_users.verdict if " in total, " in text]
+    total = int(re.findall(r"On (\d+) wafer", sentence)[0])
+    rows = [row for row in ranked_for_400_users.rows if row.replicas * row.chips == total]
     one = next(row for row in rows if row.replicas == 1)
     several = next(row for row in rows if row.replicas > 1)
     costs = [three_figures(row.usd_per_million_tokens or 0.0) for row in sorted((one, several), key=rows.index)]
-    (sentence,) = [text for text in ranked_for_400_users.verdict if text.startswith("On wafers, ")]
     assert re.findall(r"with ([\d.,]+) USD per million tokens", sentence) == costs
+
+
+def test_replicas_are_compared_only_with_a_machine_of_as_many_wafers() -> None:
+    goal = Goal(users=8, objective=COST)
+    row = replace(made_row(WAFER, 0.01, goal), keeps=True, chips=1)
+    lengths = [(row.prompt_len, row.new_tokens)]
+    rows = [row, replace(row, replicas=2), replace(row, chips=2)]
+    assert "On 2 wafers in total, replicas have" in " ".join(plan_verdict(rows, goal, lengths, []))
+    assert "replicas" not in " ".join(plan_verdict(rows[:2], goal, lengths, []))
 
 
 def test_sentence_about_replicas_states_the_figure_of_the_objective() -> None:
@@ -253,10 +263,10 @@ def test_sentence_about_replicas_states_the_figure_of_the_objective() -> None:
         goal = Goal(users=8, objective=objective)
         row = replace(made_row(WAFER, 0.01, goal), keeps=True, tokens_per_s=1234.0, tokens_per_s_per_user=56.0)
         row = replace(row, ttft_s=2.0, tpot_s=0.5, new_tokens=11)
-        rows = [replace(row, replicas=replicas) for replicas in (2, 1)]
+        rows = [replace(row, replicas=replicas, chips=2 // replicas) for replicas in (2, 1)]
         *_, sentences[objective] = plan_verdict(rows, goal, [(row.prompt_len, row.new_tokens)], [])
     assert all(
-        re.search("replicas have .* than a single machine: 2 x .*, 1 ", sentence) for sentence in sentences.values()
+        re.search("replicas have .* than a single machine: 2 x .*, ", sentence) for sentence in sentences.values()
     )
     assert [sentences[COST].count(figure) for figure in ("56 tokens/s per user", "1,234")] == [2, 0]
     assert [sentences[THROUGHPUT].count(figure) for figure in ("per user", "1,234 tokens/s")] == [0, 2]

@@ -78,12 +78,11 @@ def test_top_rows_are_the_first_in_the_order() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 120])
-def test_printed_table_marks_the_best_and_cuts_nothing(width: int) -> None:
+def test_printed_table_marks_the_best_and_cuts_nothing(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     rows = shown_rows(GRID, ENTRIES, SweepView(top=4))
     stream = io.StringIO()
-    console = console_on(stream)
-    console.width = width
-    print_table(console, rows_table(rows, tuple(SHORT), 9, {}))
+    print_table(console_on(stream), rows_table(rows, tuple(SHORT), 9, {}))
     printed = stream.getvalue()
     assert "950*" in printed
     assert "too\\nlarge" in " ".join(printed.split())

@@ -12,6 +12,7 @@ import pytest
 
 import wse
 from wse.errors import BadInput
+from wse.reports.terminal import count
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.serve_sim.machines import layouts
@@ -122,8 +123,9 @@ def test_few_requests_per_user_are_said_to_leave_the_machine_partly_idle(request
     request_s = waits.ttft.mean + 63 * waits.tpot.mean  # all answers have 64 tokens
     assert served.use.in_flight == pytest.approx(requests * request_s / served.makespan_s)
     assert (served.use.in_flight < 0.98 * users) == is_short
-    names = [row["name"] for table in result.tables() for row in table.rows if "name" in row]
-    assert ("in flight" in names) == is_short
+    texts = {row["name"]: str(row) for table in result.tables() for row in table.rows if "name" in row}
+    assert ("in flight" in texts) == is_short
+    assert (f"with {count(served.use.in_flight)} requests in flight instead of 4" in texts["cost"]) == is_short
 
 
 def test_goodput_counts_requests_within_the_ttft_limit() -> None:

@@ -144,12 +144,14 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     yield AnswerRow("weights", in_bytes(result.model.bytes), weights)
     if result.crossing is not None and result.system.wafers > 1:
         cuts = result.crossing.cuts
-        back_bytes = [cut.bytes_per_token for cut in cuts if cut.to_wafer < cut.from_wafer]
-        pairs = f"{plural(len({frozenset((cut.from_wafer, cut.to_wafer)) for cut in cuts}), 'pair')} of wafers"
+        onward_cuts = [cut for cut in cuts if cut.to_wafer > cut.from_wafer]
+        back_bytes = sum(cut.bytes_per_token for cut in cuts if cut.to_wafer < cut.from_wafer)
         per = "token" if result.batch == 1 else f"pass of {result.batch:,} users"
-        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per {per} in total, between {pairs}"
+        traffic = f"{in_bytes(result.crossing.bytes_per_token)} per {per} in total: "
+        traffic += f"{in_bytes(sum(cut.bytes_per_token for cut in onward_cuts))} to later wafers, "
+        traffic += f"between {plural(len(onward_cuts), 'pair')} of them"
         if back_bytes:
-            traffic += f"; {in_bytes(sum(back_bytes))} of them return to an earlier wafer, such as a new token's id"
+            traffic += f", and {in_bytes(back_bytes)} back to an earlier wafer, such as a new token's id"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")
     if result.cuts is not None:
         wafers = result.cuts.wafers_for_whole_layers

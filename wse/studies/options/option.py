@@ -275,7 +275,7 @@ _EXAMPLES: Final = {
     "µs": "5us or 500ns",
     "GB/s": "150GB/s or 2.4TB/s",
     "GB": "512GB or 4TB",
-    COUNT: "8 or 10k",
+    COUNT: "8",
     "": "0.8 or 10k",
     TOKEN: "4096 or 128k",
 }

@@ -206,7 +206,7 @@ def serving_rows(
     if prefix_tokens:
         prompt += f"{prefix_tokens:,} of them in the KV cache, "
     if serving.requests > serving.replicas:
-        prompt += "including the wait for other users"
+        prompt += "mean, including the wait for other users"
     else:
         prompt += f"{count((serving.prompt_tokens - prefix_tokens) / serving.ttft_s)} tokens/s"
     yield AnswerRow("TTFT", seconds(serving.ttft_s), prompt, "latency.ttft_s", interval("ttft_s", seconds))

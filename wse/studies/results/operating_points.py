@@ -14,7 +14,7 @@ from wse.serving.steady_state import NEGLIGIBLE
 MAX_USERS: Final = 4_096
 """Maximum number of users listed in a table."""
 _DEFINITIONS: Final = (
-    ("TTFT", "time to first token: waiting, prefill and transfers to and from the host"),
+    ("TTFT", "mean time to first token: waiting, prefill and transfers to and from the host"),
     (
         "TPOT",
         "time per output token after the first, including stalls caused by prefill of other requests",

@@ -34,7 +34,7 @@ _NUMBERS: Final[dict[str, Callable[[str], Any]]] = {
     **dict.fromkeys(("tokens_per_s_per_user", "usd_per_million_tokens"), float),
 }
 """Types of the columns that are numbers."""
-BY_TEXTS: Final = {"vendor": "stated by the vendor", "independent": "stated by others"}
+BY_TEXTS: Final = {"vendor": "the vendor", "independent": "others"}
 """Who states a published speed, as displayed, keyed by the word in the file."""
 
 
@@ -191,7 +191,7 @@ def published_table(speeds: Sequence[PublishedSpeed], layout_users: int = 1) -> 
     ]
     figures_by_source: dict[str, list[str]] = {}
     for speed in speeds:
-        source = f"{printable(speed.model)}, {BY_TEXTS[speed.by]}: {_short_address(speed.source)}"
+        source = f"{printable(speed.model)}, stated by {BY_TEXTS[speed.by]}: {_short_address(speed.source)}"
         figures_by_source.setdefault(source, []).append(count(speed.tokens_per_s_per_user))
     footer += [(f"source of {', '.join(figures)}", source) for source, figures in figures_by_source.items()]
     title = "Published speeds and the estimate"

@@ -91,11 +91,12 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         ("decoding", f"{count(use.users)} users on average{room_text}"),
         ("KV cache", f"{percent(use.kv)} reserved on average, for whole requests{prefix_note}"),
     ]
-    constant = result.requests.in_flight
+    constant, cost_note = result.requests.in_flight, ""
     if constant and not result.requests.think_s and use.in_flight < NOTABLE_SHARE * constant:
         text = f"{count(use.in_flight)} of {constant:,} requests on average: fewer at the start and the end (give more "
         text += "--requests), and a request comes up to one round after the previous answer"
         rows.insert(1, ("in flight", text))
+        cost_note = f", with {count(use.in_flight)} requests in flight instead of {constant:,}"
     for name, key, unit in (
         ("energy", "joules_per_token", "J per token"),
         ("cost", "usd_per_million_tokens", "USD per million output tokens, prefill included"),
@@ -108,7 +109,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
             text += f" (range of the {'price' if name == 'cost' else 'power'}: {range_note})"
         if name == "energy":
             text += f", {power_text(amount.value, amount.range[0], amount.range[1], served_result.tokens_per_s)}"
-        rows.append((name, text))
+        rows.append((name, f"{text}{cost_note}"))
     if (price := served_result.usd_per_hour) is not None:
         price_text = ranged(price.value, *price.range, three_figures)
         source_text = f"source of the price of each machine: {printable(price.source)}"

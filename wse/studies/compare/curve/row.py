@@ -31,7 +31,7 @@ class CurveRow(Result):
     users: Annotated[int, Doc("concurrent users: requests in flight")]
     ttft_s: Annotated[float, Doc("mean time to first token", "s")]
     tokens_per_s_per_user: Annotated[
-        float, Doc("output tokens of each user after the first, while prompts of other users are read", "1/s")
+        float, Doc("output tokens/s of a user after the first token, including stalls by prefill of others", "1/s")
     ]
     tokens_per_s: Annotated[float, Doc("output tokens of all users", "1/s")]
     usd_per_million_tokens: Annotated[float, Doc("price of a million output tokens, prompts included", "USD")]

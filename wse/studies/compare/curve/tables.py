@@ -10,9 +10,9 @@ from wse.reports.result import docs_of
 from wse.reports.table import Column, Table
 from wse.reports.terminal import count, range_text, seconds, three_figures
 from wse.serving.goal import FAST_TIMES
-from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow
+from wse.studies.compare.curve.row import FAST, PLAIN, TIER_SEPARATOR, CurveRow
 from wse.studies.results.operating_points import definitions
-from wse.studies.results.published import DRAFTS_TEXTS, PublicPoint, date_text
+from wse.studies.results.published import BY_TEXTS, DRAFTS_TEXTS, PublicPoint, date_text
 
 
 def _speed(row: Any) -> str:
@@ -76,11 +76,13 @@ def curve_tables(
     """
     machines = {row.machine for row in rows if row.best or detail}
     shown_rows = [row for row in rows if row.best or detail]
-    title = "Concurrent users"
+    titles = {column.title for column in LINE}
+    meanings = dict(definitions()) | {SPEED.title: SPEED.doc}  # the definition refers to TPOT, which is no column
+    meaning_lines = [line for line in meanings.items() if line[0] in titles]
     note = "" if detail else "rows with the cheapest token of wafers, or of one kind of GPUs, for their speed"
     return (
         _tier_table([row for row in rows if row.machine in machines], plain_speed, tier_footer),
-        Table(columns=LINE, rows=shown_rows, title=title, note=note, footer=[*definitions(), *footer]),
+        Table(columns=LINE, rows=shown_rows, title="Concurrent users", note=note, footer=[*meaning_lines, *footer]),
         *([public_table(public)] if public else []),
     )
 
@@ -89,40 +91,34 @@ def _tier_table(rows: Sequence[CurveRow], plain_speed: float, footer: Sequence[t
     """Return the table of service tiers, in which each row shows a machine in one or both tiers.
 
     In the plain tier, the machine has the maximum number of users at the plain speed. In the fast
-    tier, it has the maximum number of users at `FAST_TIMES` that speed. If the two tiers have
-    separate rows, the row of the fast tier also states how much faster and more expensive its
-    tokens are.
+    tier, it has the maximum number of users at `FAST_TIMES` that speed. If the two tiers of a
+    machine have separate rows, columns state how much faster and more expensive the fast tier is.
     """
     plain = {row.machine: row for row in rows if PLAIN in row.tiers}
 
     def times(key: str) -> Column:
-        """Return a column with a value of the fast tier divided by the value of the plain tier.
-
-        In the fast tier, each user gets 2.5 times the tokens/s of the plain tier
-        (`wse.serving.goal`).
+        """Return a column with a value divided by that of the same machine in the plain tier.
 
         Args:
             key: Name of the field of `CurveRow`, such as ``usd_per_million_tokens``.
         """
 
         def cell(row: CurveRow) -> str:
-            """Format the ratio; empty for rows that are not in the fast tier."""
-            if row.tier != FAST or row.machine not in plain:
-                return ""
+            """Format the ratio, which is 1 in the row of the plain tier itself."""
             return f"{getattr(row, key) / getattr(plain[row.machine], key):.2g} x"
 
         title = "speed / plain" if key == SPEED.key else "cost / plain"
         return Column(key=f"{key}_over_plain", title=title, cell=cell, doc="over the plain tier", numeric=True)
 
-    has_ratio = any(row.tier == FAST and row.machine in plain for row in rows)
-    ratios = (times(SPEED.key), times(DOLLARS.key)) if has_ratio else ()
+    ratios = (times(SPEED.key), times(DOLLARS.key)) if any(row.tier == FAST for row in rows) else ()
     dtype = DTYPE if len({row.dtype for row in rows}) == 1 else replace(DTYPE, priority=0)
     columns = (TIER, MACHINE, dtype, USERS, SPEED, DOLLARS, *ratios, JOULES)
     note = f"plain: the most users of {plain_speed:g} tokens/s each, up to those that saturate the machine; "
     note += f"fast: of {FAST_TIMES * plain_speed:g} tokens/s"
     note += "; speed / plain, cost / plain: relative to the plain tier of the same machine" if ratios else ""
-    if any(row.tiers == (PLAIN, FAST) for row in rows):
-        note += "; both: one row for both tiers, with the same users, speed and cost"
+    tier_names = TIER_SEPARATOR.join((PLAIN, FAST))
+    if any(row.tier == tier_names for row in rows):
+        note += f"; {tier_names}: one row for both tiers, with the same users, speed and cost"
     return Table(columns=columns, rows=[row for row in rows if row.tiers], title="Tiers", note=note, footer=footer)
 
 
@@ -134,7 +130,7 @@ def public_table(public: Sequence[PublicPoint]) -> Table:
         Column(key="tokens_per_s_per_user", title="tok/s/user", cell=_speed, numeric=True),
         Column(key="usd_per_million_tokens", title="USD/Mtok", formatter=three_figures, numeric=True),
         Column(key="drafts", title="drafts", cell=lambda row: DRAFTS_TEXTS[row.drafts], priority=1),
-        Column(key="by", title="by"),
+        Column(key="by", title="stated by", cell=lambda row: BY_TEXTS[row.by]),
         Column(key="date", title="date", formatter=date_text),
     )
     return Table(columns=columns, rows=public, title="Published speeds of services", note="sources with --json")

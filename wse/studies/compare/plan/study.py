@@ -103,9 +103,10 @@ def plan_machines(
             base = replace_options(request.base, prompt_len=prompt_len, new_tokens=new_tokens)
             request_of_lengths = replace(request, base=base)
             report_progress = partial(_report_progress, on_progress, position, len(lengths))
+            # GPUs first: they take little time, and their options may be wrong.
+            gpu_samples, prices, gpu_reasons = rows_of_gpus(request_of_lengths)
             first, wafer_samples, wafer_reasons, wafers = _wafer_rows(request_of_lengths, report_progress, pool)
             tried_wafers |= wafers
-            gpu_samples, prices, gpu_reasons = rows_of_gpus(request_of_lengths)
             samples_of_lengths = with_pareto(wafer_samples | gpu_samples)
             samples |= samples_of_lengths
             rows += samples_of_lengths

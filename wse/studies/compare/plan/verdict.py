@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Final
 
 from wse.reports.intervals import SAMPLED_ON_WAFERS, percent_text, with_interval
@@ -135,24 +136,30 @@ def _wafers_or_gpus(wafers: PlannedRow, gpus: PlannedRow, goal: Goal, cheaper: C
 
 
 def _replicas_or_one(wafers: Sequence[PlannedRow], goal: Goal) -> str:
-    """Return a sentence that compares the best replicas of wafers with the best single machine.
+    """Return a sentence that compares replicas of wafers with one machine of the same wafers in total.
 
-    It is empty if there are not rows of both kinds.
+    It is about the number of wafers with the best row of those for which there are rows of both
+    kinds, and empty if there is none.
 
     Args:
         wafers: Rows of wafers that serve all users within the limits, best first.
         goal: Users, latency limits and objective.
     """
-    ones = [row for row in wafers if row.replicas == 1]
-    several = [row for row in wafers if row.replicas > 1]
-    if not (ones and several):
+    pairs = (
+        (row, other_row)
+        for row, other_row in combinations(wafers, 2)
+        if row.replicas * row.chips == other_row.replicas * other_row.chips
+        and (row.replicas == 1) != (other_row.replicas == 1)
+    )
+    first, second = next(pairs, (None, None))
+    if first is None or second is None:
         return ""
-    first, second = sorted((ones[0], several[0]), key=wafers.index)
     better_text, other_text = (
-        ("a single machine has", "replicas") if first is ones[0] else ("replicas have", "a single machine")
+        ("a single machine has", "replicas") if first.replicas == 1 else ("replicas have", "a single machine")
     )
     first_text, second_text = (f"{row.machine} with {_figures(row, goal)}" for row in (first, second))
-    return f"On wafers, {better_text} {BETTER[goal.objective]} than {other_text}: {first_text}, {second_text}."
+    comparison = f"{better_text} {BETTER[goal.objective]} than {other_text}: {first_text}, {second_text}"
+    return f"On {plural(first.replicas * first.chips, 'wafer')} in total, {comparison}."
 
 
 def _figures(row: PlannedRow, goal: Goal) -> str:

@@ -120,7 +120,7 @@ class ComparisonRow(Result):
 
         It is "" for the default objective, which is the latency of one user.
         """
-        return purpose_text(self.objective) if self.for_users is None else f", fastest for {self.for_users:,} users"
+        return purpose_text(self.objective) if self.for_users is None else f", layout for {self.for_users:,} users"
 
     @property
     def possible(self) -> bool:
