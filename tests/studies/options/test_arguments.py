@@ -175,7 +175,7 @@ def test_iterators_are_read_completely() -> None:
         ({"kind": 3}, "kind=3: give a text"),
         ({"count": 2.5}, "count=2.5: give a whole number or None (N|auto)"),
         ({"count": True}, "count=True: give a whole number or None (N|auto)"),
-        ({"count": "many"}, "--count 'many': give a whole number, such as 8 or 10k, or auto"),
+        ({"count": "many"}, "--count 'many': give a whole number, such as 8, or auto"),
         ({"length": "4.1k"}, "--length '4.1k': give a whole number of tokens, such as 4096 or 128k"),
         ({"wait": "200"}, "--wait '200': give a unit, such as 200ms or 0.2s"),
         ({"wait": "soon"}, "--wait 'soon': give a number with its unit, such as 200ms or 0.2s"),
