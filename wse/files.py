@@ -82,7 +82,10 @@ def names_toml_file(text: str) -> bool:
 
 def short_repr(value: Any) -> str:
     """Return the repr of a value, truncated to 80 characters for use in a message."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        text = f"an integer of {value.bit_length():,} bits" if isinstance(value, int) else f"a {type(value).__name__}"
     return text if len(text) <= 80 else text[:80] + "…"
 
 

@@ -133,6 +133,10 @@ KNOWN = ", ".join(sorted([*numeric_fields(WaferSpec), "name", "base", "generatio
         ("hop_cycles = { value = 1, units = 'cycle' }", "hop_cycles = units 'cycle': Extra inputs are not permitted"),
         ("hop_cycles = { unit = 'cycle' }", "hop_cycles = value {'unit': 'cycle'}: Field required"),
         ("clock_hz = { value = 850, unit = 's' }", "clock_hz is given in 's': give it in Hz, kHz, MHz or GHz"),
+        (
+            "sram_bytes_per_pe = { value = 0x1" + "0" * 4_000 + ", unit = 'KiB' }",
+            "sram_bytes_per_pe = an integer of 16,001 bits: give a number from 1 to 1,073,741,824 (byte/PE)",
+        ),
         ("hop_cycles = { value = 1, unit = 'word' }", "hop_cycles is given in 'word': give it in cycle"),
         ("runtime_bytes_per_pe = 48_128", "runtime and task table take 49,152 bytes of sram_bytes_per_pe = 49,152"),
         ("reserved_colours = 24", "reserved_colours = 24 leaves none of colours = 24"),

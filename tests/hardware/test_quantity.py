@@ -35,6 +35,8 @@ from wse.hardware.spec import mesh_on, parse_mesh
         ("2.5M", COUNT, 2_500_000),
         ("500ns", "µs", 0.5),
         ("2.4TB/s", "GB/s", 2_400),
+        ("23kW", "W", 23_000),
+        ("20k", "W", 20_000),
     ],
 )
 def test_quantity_is_a_number_in_the_unit_of_its_field(text: str, unit: str, value: float) -> None:

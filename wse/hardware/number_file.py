@@ -98,7 +98,7 @@ def read_number(path: Path | str, name: str, raw_value: Any, number_type: type, 
         raise BadWafer(f"{place} is given in {short_repr(entry.unit)}: give it in {units_text}")
     low, high = bounds_of(key)
     if number_type is int and not isinstance(entry.value, int):
-        raise BadWafer(f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,}")
+        raise BadWafer(f"{place} = {entry.value!r}: give a whole number from {low:,} to {high:,} ({unit})")
     if not low <= entry.value <= high:
         raise BadWafer(f"{place} = {short_repr(entry.value)}: give a number from {low:,} to {high:,} ({unit})")
     range_low, range_high = entry.range or (entry.value, entry.value)
@@ -126,8 +126,8 @@ def _converted(raw_value: Any, input_unit: str, unit: str) -> Any:
 
     Args:
         raw_value: The value, or the list of both ends of a range.
-        input_unit: Unit of numbers, and of strings without a unit: ``unit`` or one of its
-            `units_for`.
+        input_unit: Unit of numbers, and of strings without a unit of their own: ``unit`` or one of
+            its `units_for`.
         unit: Unit of the result.
 
     >>> _converted(96, "KiB", "byte/PE"), _converted(["20kW", 15_000], "W", "W")
@@ -136,7 +136,7 @@ def _converted(raw_value: Any, input_unit: str, unit: str) -> Any:
     if isinstance(raw_value, list):
         return [_converted(item, input_unit, unit) for item in raw_value]
     is_converted = isinstance(raw_value, str) or (input_unit != unit and not isinstance(raw_value, bool))
-    text = str(raw_value)
+    text = raw_value if isinstance(raw_value, str) else short_repr(raw_value)
     number = read_quantity(text if input_unit == unit or has_unit(text) else text + input_unit, unit)
     return number if is_converted and number is not None else raw_value
 

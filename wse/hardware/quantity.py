@@ -30,7 +30,7 @@ _SCALES: Final[dict[str, dict[str, int]]] = {
     **dict.fromkeys(_TIMES, _TIMES),
     **dict.fromkeys(_RATES, _RATES),
     **dict.fromkeys(_BYTES, _BYTES),
-    "W": {"W": 1, "kW": 10**3, "MW": 10**6},
+    "W": _COUNTS | {"W": 1, "kW": 10**3, "MW": 10**6},
     "Hz": {"Hz": 1, "kHz": 10**3, "MHz": 10**6, "GHz": 10**9},
     "byte": _BYTES | {"byte": 1},
     "byte/s": _RATES | {"byte/s": 1},
@@ -45,7 +45,9 @@ def units_for(unit: str) -> tuple[str, ...]:
     written without a unit, such as a count.
     """
     return tuple(
-        input_unit for input_unit in _SCALES.get(_unit_without_pe(unit), ()) if input_unit not in ("byte", "byte/s")
+        input_unit
+        for input_unit in _SCALES.get(_unit_without_pe(unit), ())
+        if input_unit not in ("byte", "byte/s", *_COUNTS)
     )
 
 
