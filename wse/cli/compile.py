@@ -13,8 +13,8 @@ def compile(
 ) -> None:
     """Show how a model is placed on wafers.
 
-    Show the regions of PEs, the SRAM map and the colours (routes), as an estimate with the same
-    options uses them. Weights are not needed.
+    Show the regions of PEs, the SRAM map and the colours (each selects a route), as an estimate with
+    the same options uses them. Weights are not needed.
 
     Examples:
 

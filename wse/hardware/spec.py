@@ -36,7 +36,7 @@ class WaferSpec:
     ramp_cycles: int  # one crossing between router and compute element
     stream_words_per_cycle: float  # one vector stream, compute element to compute element
     router_queue_words: int  # capacity of the queue of one colour at one port of a router
-    colours: int  # number of statically configured routes per router
+    colours: int  # number of routes per router that are configured before the program starts
     reserved_colours: int  # colours that the host runtime uses
     switch_positions: int  # number of routes among which one colour can switch on one PE
     microthreads: int  # maximum number of operations in flight on a PE

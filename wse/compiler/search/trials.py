@@ -299,7 +299,7 @@ def _allocated(
         a stage needs more SRAM than a PE has, unless the option ``capacity`` is REPORT.
 
     Raises:
-        DoesNotFit: The model needs more colours (routes per router) than there are.
+        DoesNotFit: The model needs more colours (each selects a route) than there are.
     """
     reduced = reduced_model(spec, wafer, software, options, choice).allocate()
     needed_bytes = tuple(reduced.needed_bytes())

@@ -45,7 +45,7 @@ def compile_with_remedies(prepared_placement: PreparedPlacement, breadth: Breadt
     Raises:
         DoesNotFit: The model does not fit. The message states the required and available bytes, and
             the smallest option changes that were found to make the model fit.
-        TooFewColours: Communication patterns need more colours (routes configured in each router)
+        TooFewColours: Communication patterns need more colours (each selects a route)
             than the wafer has.
     """
     p = prepared_placement

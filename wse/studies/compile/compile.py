@@ -126,7 +126,7 @@ def histogram(program: Program, sram_bytes: int) -> tuple[HistogramBin, ...]:
 def _colour_uses(program: Program) -> tuple[ColourUse, ...]:
     """Return which colours each communication pattern uses in each pipeline stage.
 
-    A colour is a route configured in a router. Each pattern uses consecutive colours. Patterns that
+    A colour is a number that selects a route in each router. Each pattern uses consecutive colours. Patterns that
     are marked as ``repainted`` share colours: routers change the routes of these colours at run
     time.
     """

@@ -47,7 +47,7 @@ class CompileSram(SramResult):
 class ColourUse(Result):
     """The consecutive colours that a communication pattern uses in one stage.
 
-    A colour is a route configured in a router before the program starts.
+    A colour is a number that selects a route in each router. The routes are configured before the program starts.
     """
 
     stage: Annotated[int, Doc("index of the stage")]
@@ -61,7 +61,7 @@ class ColourUse(Result):
 class CompileFabric(FabricResult):
     """Communication of a compiled Program: traffic, colours in use, contention, and reduces.
 
-    A colour is a route configured in a router.
+    A colour is a number that selects a route in each router.
     """
 
     colours: Annotated[tuple[ColourUse, ...], Doc("colours of each pattern in each stage")]
@@ -181,7 +181,7 @@ def _histogram_table(bins: Sequence[HistogramBin]) -> Table:
 
 
 def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
-    """Return a table of the colours (configured routes) that each pattern uses in each stage.
+    """Return a table of the colours (each selects a route) that each pattern uses in each stage.
 
     Args:
         uses: The colours of each pattern.

@@ -148,8 +148,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         back_bytes = sum(cut.bytes_per_token for cut in cuts if cut.to_wafer < cut.from_wafer)
         per = "token" if result.batch == 1 else f"pass of {result.batch:,} users"
         traffic = f"{in_bytes(result.crossing.bytes_per_token)} per {per} in total: "
-        traffic += f"{in_bytes(sum(cut.bytes_per_token for cut in onward_cuts))} to later wafers, "
-        traffic += f"between {plural(len(onward_cuts), 'pair')} of them"
+        traffic += f"{in_bytes(sum(cut.bytes_per_token for cut in onward_cuts))} to later wafers "
+        traffic += f"({plural(len(onward_cuts), 'pair')} of wafers)"
         if back_bytes:
             traffic += f", and {in_bytes(back_bytes)} back to an earlier wafer, such as a new token's id"
         yield AnswerRow("crossings", seconds(result.crossing.s_per_token), traffic, "crossing.s_per_token")

@@ -56,7 +56,7 @@ class EstimateRequest(PlacementRequest):
     replicas: Annotated[int | None, Option(panel="Serving", none="auto")] = 1
     verify_tokens: Annotated[int | None, Option(panel="Prompt", unit=TOKEN)] = None
     draft: Annotated[
-        str | None, Option(panel="Drafts", metavar="NAME|SHARES|FILE", known_values=known_names.acceptances)
+        str | None, Option(panel="Drafts", metavar="NAME|PROBABILITIES|FILE", known_values=known_names.acceptances)
     ] = None
     drafts: Annotated[DraftModelOptions, OptionsOf()] = field(default_factory=DraftModelOptions)
     gpu: Annotated[str | Path | None, Option(panel="GPUs", metavar="NAME|FILE", known_values=known_names.gpus)] = None

@@ -40,7 +40,7 @@ def simulate_pattern(
         float32 ``[pes, words]``.
 
     Raises:
-        BadInput: The pattern needs more colours (routes through routers) or switch positions
+        BadInput: The pattern needs more colours (each selects a route) or switch positions
             (settings of a router for a colour) than the wafer has.
         Deadlock: Messages of the pattern wait for each other.
     """

@@ -176,7 +176,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
     """Create the messages of a pattern, and determine which collective operation they perform.
 
     If there are at most `MAX_MESSAGES` messages, they are also checked for deadlocks and for a lack
-    of colours (router channels).
+    of colours (each selects a route).
 
     Args:
         pattern: Name and function of the pattern.
@@ -203,7 +203,7 @@ def check_pattern(pattern: NamedPattern, length: int, words: int, wafer: WaferSp
 def _colour_fault(schedule: LineSchedule, plan: Plan, wafer: WaferSpec) -> str:
     """Return why a pattern needs too many colours or switch positions; empty if it does not.
 
-    A colour is a route configured in the routers of a wafer. A switch position is one of a router's
+    A colour is a number that selects a route in each router. A switch position is one of a router's
     settings for a colour. Three conditions are checked:
 
     1. The messages that cross at a PE need no more colours than the pattern declares.

@@ -165,8 +165,8 @@ class BusyLink(Result):
 class FabricResult(Result):
     """Mean link traffic of a decode pass, and the number of colours in use.
 
-    A decode pass generates one token per user in the batch. A colour is a route configured in
-    routers. The traffic fields are absent if no token is decoded.
+    A decode pass generates one token per user in the batch. A colour is a number that selects a route in
+    each router. The traffic fields are absent if no token is decoded.
     """
 
     colours_used: Annotated[int, Doc("colours used by the stage that uses the most colours")]
@@ -201,7 +201,7 @@ class CrossingResult(Result):
 def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
     """Return the mean link traffic per decode pass, and the number of colours in use.
 
-    A colour is a route configured in routers.
+    A colour is a number that selects a route in each router.
 
     Args:
         program: The compiled model.
@@ -231,7 +231,7 @@ def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
 def colours_used(program: Program) -> int:
     """Return the maximum number of colours that any stage uses.
 
-    A colour is a route configured in routers. A stage is a rectangle of PEs that stores some
+    A colour is a number that selects a route in each router. A stage is a rectangle of PEs that stores some
     layers.
     """
     colours_by_stage: dict[int, set[int]] = {}

@@ -38,7 +38,7 @@ class WaferResult(Result):
     cols: Annotated[int, Doc("columns of PEs of its mesh")]
     clock_hz: Annotated[float, Doc("clock", "Hz")]
     sram_bytes_per_pe: Annotated[int, Doc("SRAM of a PE", "B")]
-    colours: Annotated[int, Doc("colours (routing channels of a router) that its runtime leaves to programs")]
+    colours: Annotated[int, Doc("colours (each selects a route in every router) that its runtime leaves to programs")]
     replaced: Annotated[
         Mapping[str, float] | None, Doc("numbers of wafer and software profile that `--set` replaced; keys are names")
     ] = None

@@ -47,7 +47,7 @@ class ServeRequest:
             )
         ),
     ] = field(default_factory=EstimateRequest)
-    draft: Annotated[str | None, Option(metavar="NAME|SHARES|FILE", known_values=known_names.acceptances)] = None
+    draft: Annotated[str | None, Option(metavar="NAME|PROBABILITIES|FILE", known_values=known_names.acceptances)] = None
     draft_tokens: Annotated[int | None, Option(unit=TOKEN)] = None
     traffic: Annotated[TrafficOptions, OptionsOf()] = field(default_factory=TrafficOptions)
     batches: Annotated[BatchingOptions, OptionsOf()] = field(default_factory=BatchingOptions)

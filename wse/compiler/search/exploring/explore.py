@@ -188,8 +188,8 @@ def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
     """Return the trials of layouts with as many rewrites as colours and SRAM allow.
 
-    A rewrite changes the steps of a layer to save cycles, and may need SRAM or colours (the routes
-    that a router can store).
+    A rewrite changes the steps of a layer to save cycles, and may need SRAM or colours (each
+    selects a route).
 
     1. Try the layouts with all of the setup's rewrites.
     2. If this needs too many colours on every layout, try them without any rewrites.

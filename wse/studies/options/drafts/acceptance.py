@@ -153,12 +153,12 @@ def _probability(value: Any, place: str) -> float:
         place: Option or file that contains the value, for the error message.
     """
     try:
-        acceptance = float(value)
+        probability = float(value)
     except (TypeError, ValueError):
         _refuse(place, f"{short_repr(value)} is not a number; {REMEDY}")
-    if not 0.0 <= acceptance <= 1.0:
-        _refuse(place, f"an acceptance of {acceptance:g} is not between 0 and 1; {REMEDY}")
-    return acceptance
+    if not 0.0 <= probability <= 1.0:
+        _refuse(place, f"an acceptance of {probability:g} is not between 0 and 1; {REMEDY}")
+    return probability
 
 
 def _refuse(place: str, reason: str) -> NoReturn:

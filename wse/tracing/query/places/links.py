@@ -214,10 +214,8 @@ def busiest_links(trace: Trace, top: int, *, each_link: bool = False) -> list[Li
     """
     layers, links = PlacedLayers(trace), list[Link]()
     for tie in busiest_ties(trace, top):
-        remaining_count = top - len(links)
-        links += _links_of(tie.first(remaining_count) if each_link else tie, layers, each_link=each_link)[
-            :remaining_count
-        ]
+        missing = top - len(links)
+        links += _links_of(tie.first(missing) if each_link else tie, layers, each_link=each_link)[:missing]
     return links
 
 

@@ -1,4 +1,4 @@
-// Description of one PE: stage and tile, values, buffers at their addresses, and colours (routes).
+// Description of one PE: stage and tile, values, buffers at their addresses, and colours (each selects a route).
 const BAR = { first: 26, lane: 11 };
 
 function stageAt(trace, wafer, row, col) {
