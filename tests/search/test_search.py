@@ -25,7 +25,7 @@ from wse.compiler.search.feasibility import fits
 from wse.compiler.search.finalists import Finalists
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.search import search
+from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.smallest_mesh import smallest_square
 from wse.compiler.search.trial import TRIAL_ERROR, Trial
 from wse.compiler.search.trial_setup import TrialSetup
@@ -37,7 +37,8 @@ from wse.program.program import Program
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.compile.request_time import request_cycles
 from wse.studies.compile.request_time import timing_of as timing_of_request
-from wse.studies.estimate.prepare import prepare_estimate
+from wse.studies.estimate.layouts.searches import MANY_USERS
+from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request, replace_options
 from wse_mappings.cuts.expert_groups import AUTO, DISTRIBUTED, GROUPED
@@ -321,3 +322,20 @@ def test_all_layouts_near_the_fastest_are_compiled_with_their_own_rewrites(monke
     near = [trial for trial, cycles in found.compiled_trials if cycles <= (1 + TRIAL_ERROR) * fewest_cycles]
     assert len(near) > 1
     assert {trial.key for trial in near} == {trial.key for trial in changed_layouts}
+
+
+def test_searches_for_other_numbers_of_users_share_work_without_changing_results(test_data: Path) -> None:
+    def search_for(users: float, p: PreparedEstimate) -> Compilation:
+        breadth = MANY_USERS._replace(users=users)
+        return search(p.spec, p.wafer, p.software, p.options, partial(request_cycles, p), timing_of_request(p), breadth)
+
+    request = EstimateRequest(model=str(test_data / "models" / "stories260k"))
+    request = replace_options(request, mesh="6x6", schedule="baseline", prompt_len=8, new_tokens=8)
+    shared, alone = prepare_estimate(request), prepare_estimate(request)
+    first, expected = search_for(math.inf, shared), search_for(4, alone)
+    found = search_for(4, shared)
+    assert found.trials == expected.trials
+    assert (found.options, found.choice) == (expected.options, expected.choice)
+    assert {trial.passes for trial in found.trials if trial.fits} == {4.0}
+    assert max(trial.passes for trial in first.trials) > 4
+    assert all(a.program is b.program for a, b in zip(first.candidates, found.candidates, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wse.compiler.choice import Rewrites
 from wse.compiler.options import OPTIMIZED
@@ -33,7 +33,7 @@ class Finalists:
         failures: Errors of layouts that did not fit when compiled fully.
     """
 
-    def __init__(self, setup: TrialSetup, rewrites: Rewrites, fitted_names: Collection[str], *, has_cost: bool) -> None:
+    def __init__(self, setup: TrialSetup, rewrites: Rewrites, fitted_names: Iterable[str], *, has_cost: bool) -> None:
         """Create an empty collection of compiled layouts.
 
         Args:
@@ -46,7 +46,7 @@ class Finalists:
         self._rewrites = rewrites
         self._useful_rewrites: UsefulRewrites | None = None  # on the first layout that is tried
         self._rewrites_layout: Layout | None = None  # the first layout that is tried
-        self._fitted_names = fitted_names
+        self._fitted_names = frozenset(fitted_names)
         self._has_cost = has_cost
         self._trials: dict[tuple[Layout, str], Trial] = {}
         self._timed_products: dict[tuple[Layout, str | None], list[Trial]] = {}
@@ -110,10 +110,10 @@ class Finalists:
         if finalist.trial.layout == self._rewrites_layout:
             return finalist
         try:
-            own_rewrites = useful_rewrites(self._setup, self._rewrites, finalist.trial)
+            own_rewrites = self._useful_rewrites_on(finalist.trial)
             if own_rewrites.has_same_settings(finalist.rewrites):
                 return finalist
-            variant = compile_finalist(own_rewrites, finalist.trial, self._fitted_names)
+            variant = self._compiled(own_rewrites, finalist.trial)
         except DoesNotFit:
             return finalist
         return min(finalist, variant, key=lambda compiled: cost(compiled.program))
@@ -139,7 +139,7 @@ class Finalists:
             if name in used_names or is_useless:
                 continue
             try:
-                variant = compile_finalist(finalist.rewrites.with_rewrite(name, setting), trial, self._fitted_names)
+                variant = self._compiled(finalist.rewrites.with_rewrite(name, setting), trial)
             except DoesNotFit:
                 continue
             finalist = min(finalist, variant, key=lambda compiled: cost(compiled.program))
@@ -157,10 +157,30 @@ class Finalists:
         """
         rewrites, trial = narrow_finalist.rewrites, narrow_finalist.trial
         try:
-            wide_finalist = compile_finalist(rewrites, trial, self._fitted_names, all_columns=True)
+            wide_finalist = self._compiled(rewrites, trial, all_columns=True)
         except DoesNotFit:
             return narrow_finalist
         return min(narrow_finalist, wide_finalist, key=lambda finalist: cost(finalist.program))
+
+    def _useful_rewrites_on(self, trial: Trial) -> UsefulRewrites:
+        """Return the rewrites that save cycles on the layout of a trial.
+
+        They are cached for other searches of the request, because they do not depend on the number of
+        users.
+        """
+        shared_setup = self._setup.for_any_users
+        find = shared_setup.options.cache.of(useful_rewrites)
+        return find(shared_setup, self._rewrites, trial.for_users(1))
+
+    def _compiled(self, rewrites: UsefulRewrites, trial: Trial, *, all_columns: bool = False) -> Finalist:
+        """Compile the whole model on the layout of a trial (`compile_finalist`).
+
+        The result is cached for other searches of the request.
+        """
+        compile_cached = self._setup.options.cache.of(compile_finalist, 32)
+        shared_trial = trial.for_users(1)
+        finalist = compile_cached(rewrites, shared_trial, self._fitted_names, all_columns=all_columns)
+        return finalist._replace(trial=trial)
 
     def _duplicate_keys(self, trial: Trial) -> set[object]:
         """Return keys by which near-duplicates of compiled layouts are recognised and skipped.
@@ -230,9 +250,9 @@ class Finalists:
             self._trials[trial.key] = trial
             try:
                 if self._useful_rewrites is None:
-                    self._useful_rewrites = useful_rewrites(self._setup, self._rewrites, trial)
+                    self._useful_rewrites = self._useful_rewrites_on(trial)
                     self._rewrites_layout = trial.layout
-                self.finalists.append(compile_finalist(self._useful_rewrites, trial, self._fitted_names))
+                self.finalists.append(self._compiled(self._useful_rewrites, trial))
             except DoesNotFit as error:
                 self.failures.append(error)
                 continue

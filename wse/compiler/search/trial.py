@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -173,6 +173,10 @@ class Trial:
     def key(self) -> tuple[Layout, str]:
         """The layout and the prefill matrix product that were tried, which identify the trial."""
         return self.layout, self.prefill
+
+    def for_users(self, max_passes: float) -> Trial:
+        """Return the trial with at most a given number of passes in flight, but at least one."""
+        return replace(self, passes=max(1.0, min(max_passes, self.passes)))
 
     def may_be_compiled(self, options: Options) -> bool:
         """Return whether the whole model may be compiled on the layout of the trial.

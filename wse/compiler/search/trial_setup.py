@@ -6,6 +6,7 @@ compiling a layout.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -42,9 +43,11 @@ SMALLEST_HEAD_CHUNK = 16
 """Minimum vocabulary entries per column and chunk. Smaller chunks only add launches."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class TrialSetup:
     """Inputs that all trials of a search for the best layout share.
+
+    Setups are equal if their trials have equal results.
 
     Attributes:
         spec, wafer, software, options: Model, machine, software and request.
@@ -68,7 +71,7 @@ class TrialSetup:
     verify_rewrites: Rewrites | None = None
     attention_cols: int = 0
     timing: Timer | None = None
-    misfits: Misfits = field(default_factory=Misfits)
+    misfits: Misfits = field(default_factory=Misfits, compare=False)
     whole_layers: bool = False
     users: float = 1
 
@@ -76,6 +79,15 @@ class TrialSetup:
     def many_users(self) -> bool:
         """True if the search is for several users: `explore` then tries only layouts on whole wafers."""
         return self.users > 1
+
+    @cached_property
+    def for_any_users(self) -> TrialSetup:
+        """The same setup for infinitely many users, or for one user if the search is for one.
+
+        Results that do not depend on the number of users are cached by this setup, so that searches
+        for other numbers of users can use them.
+        """
+        return replace(self, users=math.inf if self.many_users else 1)
 
     @property
     def max_passes(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -82,12 +83,15 @@ SMALL_CHUNK = 8
 def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: float = math.inf) -> Trial:
     """Try a layout on a reduced model; time it if the setup has ``timing`` and the layout fits.
 
-    1. Compile with one prompt token at a time and the smallest head chunk. This gives the bytes per
-       PE and the cycles of a decoded token. Skip the compilation if an equivalent stage is known
-       not to fit. Subtract the cycles that the largest head chunk saves (`saved_by_large_head_chunk`).
-    2. Find the time of the prompts with the best size of chunks (`_prompt_time`). Skip this if the
+    1. Skip the compilation if an equivalent stage is known not to fit. Otherwise compile with one
+       prompt token at a time (`_decode_trial`). This gives the bytes per PE and the cycles of a
+       decoded token.
+    2. Find the time of the prompts with the best size of chunks (`_prompts`). Skip this if the
        generated tokens alone take more than ``worth_cycles``, because the layout is then slower
        than another one anyway.
+
+    Both results are cached for other searches of the request, which may be for other numbers of
+    users.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
@@ -99,42 +103,111 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
         BadMesh: The regions do not fit on the mesh.
     """
     # 1. One prompt token at a time.
-    trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
     reduced = setup.reduced_model(layout, prefill)
     if not setup.allows(known_bytes := setup.misfits.needed_bytes(reduced)):
-        return replace(trial, needed_bytes=known_bytes)
-    try:
-        # The cache helps because a layout that did not fit on the fewest wafers is tried on them again.
-        allocate = setup.options.cache.of(_allocated, 8)
-        allocated, stage_bytes = allocate(
-            setup.spec, setup.wafer, setup.software, *setup.smallest_choice(layout, prefill)
-        )
-    except DoesNotFit:
+        return Trial(layout=layout, prefill=prefill, needed_bytes=known_bytes, fits=False)
+    cache = setup.options.cache
+    trial, stage_bytes = cache.of(_decode_trial)(setup.for_any_users, layout, prefill)
+    if stage_bytes:
+        setup.misfits.learn(reduced, stage_bytes, setup.wafer.sram_bytes_per_pe)
+    trial = trial.for_users(setup.max_passes)
+    if trial.token_cycles is None or trial.decode_cycles > worth_cycles:
         return trial
-    setup.misfits.learn(reduced, stage_bytes, setup.wafer.sram_bytes_per_pe)
+    # 2. Prompts.
+    return replace(trial, prompts=cache.of(_prompts)(setup.for_any_users, layout, prefill))
+
+
+class _TimedToken(NamedTuple):
+    """A reduced model that processes one prompt token at a time, and its times.
+
+    Attributes:
+        allocated: The reduced model, with allocated buffers.
+        program: Its Program, whose prompt chunk is in the middle of the longest prompt.
+        chunk_cycles: Cycle counts of the steps of this chunk.
+        token_cycles: Cycle counts of the steps of a decode pass.
+        saved_cycles: Cycles of a pass that the largest head chunk saves.
+    """
+
+    allocated: ReducedModel
+    program: Program
+    chunk_cycles: StepCycles
+    token_cycles: StepCycles
+    saved_cycles: float
+
+
+def _decode_trial(setup: TrialSetup, layout: Layout, prefill: str) -> tuple[Trial, tuple[int, ...]]:
+    """Return the trial of a layout without prompts, and the bytes per PE of each stage.
+
+    The trial has as many passes in flight as KV caches fit. If there are too few colours, its bytes
+    are 0, and those of the stages are unknown (an empty tuple).
+
+    Args:
+        setup: Inputs that all trials share, for any number of users.
+        layout: Division of the wafers into regions.
+        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
+    """
+    trial = Trial(layout=layout, prefill=prefill, needed_bytes=0, fits=False)
+    try:
+        allocated, stage_bytes = _smallest_allocated(setup, layout, prefill)
+    except DoesNotFit:
+        return trial, ()
     needed_bytes = max(stage_bytes)
     trial = replace(trial, needed_bytes=needed_bytes, fits=needed_bytes <= setup.wafer.sram_bytes_per_pe)
     if setup.timing is None or allocated is None:
-        return trial
-    program = _at_middle_of_prompt(setup, allocated.program())
-    chunk_cycles, token_step_cycles = cycles_by_step(setup, program, (0, len(program.prefill)))
-    saved_cycles = saved_by_large_head_chunk(setup, layout, allocated, needed_bytes)
-    token_step_cycles = _with_faster_head(program, token_step_cycles, saved_cycles)
+        return trial, stage_bytes
+    timed_token = setup.options.cache.of(_timed_token, 1)(setup, layout, prefill)
+    program, token_step_cycles = timed_token.program, timed_token.token_cycles
     token_cycles = allocated.sum_over_model(program, program.decode, token_step_cycles.all)
     trial = replace(trial, token_cycles=token_cycles, generated_cycles=token_cycles * setup.timing.new_tokens)
     if setup.many_users:
         busiest_cycles = allocated.busiest_cycles(program, program.decode, token_step_cycles)
         users = allocated.users_that_fit(setup.request_tokens, setup.options.prefix_tokens)
-        passes = min(setup.max_passes, users // setup.options.batch)
-        trial = replace(trial, busiest_cycles=busiest_cycles * setup.timing.new_tokens, passes=max(1.0, passes))
-    if trial.decode_cycles > worth_cycles:
-        return trial
-    # 2. Prompts.
-    first_chunk = _chunk_time(setup, allocated, program, chunk_cycles)
+        passes = max(1.0, users // setup.options.batch)
+        trial = replace(trial, busiest_cycles=busiest_cycles * setup.timing.new_tokens, passes=passes)
+    return trial, stage_bytes
+
+
+def _prompts(setup: TrialSetup, layout: Layout, prefill: str) -> PromptTime:
+    """Return the time of all prompts of a layout that fits, with the best size of chunks.
+
+    Args:
+        setup: Inputs that all trials share, for any number of users.
+        layout: Division of the wafers into regions.
+        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
+    """
+    trial, _ = setup.options.cache.of(_decode_trial)(setup, layout, prefill)
+    timed_token = setup.options.cache.of(_timed_token, 1)(setup, layout, prefill)
+    first_chunk = _chunk_time(setup, timed_token.allocated, timed_token.program, timed_token.chunk_cycles)
     prompts = _prompt_time(setup, trial, first_chunk)
-    if not setup.many_users:  # otherwise, the time of prompts does not include the head
-        prompts = prompts._replace(cycles=prompts.cycles - saved_cycles)
-    return replace(trial, prompts=prompts)
+    if setup.many_users:  # the time of prompts does not include the head
+        return prompts
+    return prompts._replace(cycles=prompts.cycles - timed_token.saved_cycles)
+
+
+def _timed_token(setup: TrialSetup, layout: Layout, prefill: str) -> _TimedToken:
+    """Time a reduced model that fits, with one prompt token at a time and the largest head chunk.
+
+    Args:
+        setup: Inputs that all trials share, with ``timing``.
+        layout: Division of the wafers into regions.
+        prefill: Matrix product of prefill, one of ``PREFILL_PRODUCTS``.
+    """
+    allocated, stage_bytes = _smallest_allocated(setup, layout, prefill)
+    assert allocated is not None  # the layout fits
+    program = _at_middle_of_prompt(setup, allocated.program())
+    chunk_cycles, token_cycles = cycles_by_step(setup, program, (0, len(program.prefill)))
+    saved_cycles = saved_by_large_head_chunk(setup, layout, allocated, max(stage_bytes))
+    token_cycles = _with_faster_head(program, token_cycles, saved_cycles)
+    return _TimedToken(allocated, program, chunk_cycles, token_cycles, saved_cycles)
+
+
+def _smallest_allocated(setup: TrialSetup, layout: Layout, prefill: str) -> tuple[ReducedModel | None, tuple[int, ...]]:
+    """Compile a layout with the smallest chunks up to the allocation of SRAM (`_allocated`).
+
+    The cache helps because a layout that did not fit on the fewest wafers is tried on them again.
+    """
+    allocate = setup.options.cache.of(_allocated, 8)
+    return allocate(setup.spec, setup.wafer, setup.software, *setup.smallest_choice(layout, prefill))
 
 
 def try_products(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:

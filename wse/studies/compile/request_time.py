@@ -10,6 +10,7 @@ from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.search.trial import StepCycles, Timer
+from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
 from wse.serving.route import busiest_server
 from wse.studies.estimate.timing.stage_times import RouteReader
@@ -47,7 +48,27 @@ def timing_of(prepared_placement: PreparedPlacement) -> Timer:
     """Return the functions with which the compiler times its candidates, such as layouts.
 
     A token is timed halfway through the answer, when the KV caches contain the prompt and half of
-    the new tokens.
+    the new tokens. Searches of one request share the result, so that they can share trials.
+    """
+    p = prepared_placement
+    context = tuple(p.middle_context)
+    return p.options.cache.of(_timer, 4)(p.wafer, p.software, context, p.middle_before_pass, p.new_tokens)
+
+
+def _timer(
+    wafer: WaferSpec,
+    software: SoftwareProfile,
+    middle_context: tuple[int, ...],
+    middle_before_pass: int,
+    new_tokens: int,
+) -> Timer:
+    """Return the functions that time candidates for one machine and one stage of an answer.
+
+    Args:
+        wafer, software: The machine.
+        middle_context: Tokens in each user's KV cache when a decode pass is timed.
+        middle_before_pass: Tokens in the first user's KV cache before a timed verification pass.
+        new_tokens: Number of tokens to generate per user.
     """
 
     def by_step(program: Program, phases: Sequence[int]) -> list[StepCycles]:
@@ -62,31 +83,19 @@ def timing_of(prepared_placement: PreparedPlacement) -> Timer:
         Returns:
             The cycle counts for each index in ``phases``, in the same order.
         """
-        fabric = Fabric(
-            program, prepared_placement.wafer, prepared_placement.software
-        )  # defects are ignored for reduced models
-        costs = [_middle_cost(prepared_placement, fabric, n) for n in phases]
+        fabric = Fabric(program, wafer, software)  # defects are ignored for reduced models
+        costs = [cost_of(fabric, index) for index in phases]
         return [StepCycles(cost.on_wafer_by_step, cost.launch_by_step) for cost in costs]
 
-    line = LineCosts.for_software(prepared_placement.wafer, prepared_placement.software)
-    return Timer(by_step, prepared_placement.new_tokens, pattern_times(line).alone_cycles)
+    def cost_of(fabric: Fabric, phase: int) -> PhaseCost:
+        """Return the cost of a phase; that of a prompt chunk does not depend on the answer."""
+        match fabric.program.phases[phase].name:
+            case "decode":
+                return fabric.decode_cost(*middle_context)
+            case "verify":
+                return fabric.verify_cost(middle_before_pass)
+            case _:
+                return fabric.prefill_cost(phase)
 
-
-def _middle_cost(prepared_placement: PreparedPlacement, fabric: Fabric, phase: int) -> PhaseCost:
-    """Return the cost of a phase, such as decode, halfway through the answer.
-
-    The KV caches then contain the prompt and half of the new tokens. The cost of a prefill phase
-    does not depend on the answer.
-
-    Args:
-        prepared_placement: The checked request.
-        fabric: Timing model of a compiled Program.
-        phase: Index of the phase in the Program.
-    """
-    match fabric.program.phases[phase].name:
-        case "decode":
-            return fabric.decode_cost(*prepared_placement.middle_context)
-        case "verify":
-            return fabric.verify_cost(prepared_placement.middle_before_pass)
-        case _:
-            return fabric.prefill_cost(phase)
+    line = LineCosts.for_software(wafer, software)
+    return Timer(by_step, new_tokens, pattern_times(line).alone_cycles)
