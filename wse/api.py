@@ -143,7 +143,7 @@ def sweep(
             only if ``source`` is a file or a model.
         output: Table to write, a ``.csv`` or ``.parquet`` file.
         jobs: Number of processes. None uses all cores.
-        engine: ``ray`` runs on the workers of a Ray cluster instead of processes of this machine.
+        engine: ``ray`` runs on the workers of a Ray cluster instead of processes on this computer.
         ray_address: Address of the cluster, HOST:PORT or ``auto``. None starts a cluster on this
             machine.
         restart: True to discard the results of an interrupted sweep with the same table. False to

@@ -7,7 +7,7 @@ of its prompt in the cache reserves space only for the tokens after these blocks
 There are two kinds of blocks. A *block* is part of a prompt (`PrefixTree`). A *machine block* is a
 unit of the cache (``kv_block_tokens``). If a prefix ends within a machine block, other requests
 cannot share this machine block, because they continue in different ways. They copy its tokens into
-a machine block of their own, so these tokens are not read again, but are stored twice.
+a machine block of their own, so these tokens are not prefilled again, but are stored twice.
 
 The blocks of a prompt's prefix stay in the cache until their space is needed. The block that has
 been unused for the longest time is removed first, and of the blocks of one prompt the last one. A
@@ -17,7 +17,7 @@ prompt's blocks. Blocks that are removed are parked in the tiers (`ParkedBlocks`
 
 With linear attention, a prompt can continue only at the end of a block whose state was kept
 (`KeptStates`). It shares all cached blocks of its prefix, but tokens after the last such block are
-read again.
+prefilled again.
 """
 
 from __future__ import annotations

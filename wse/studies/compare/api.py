@@ -114,7 +114,7 @@ def compare(
         question: Answer one question about wafers: one-wafer-or-many, pipeline-or-tensor or
             sram-or-streaming.
         jobs: Number of processes. None uses all cores.
-        engine: ``ray`` uses workers of a Ray cluster instead of processes of this machine.
+        engine: ``ray`` uses workers of a Ray cluster instead of processes on this computer.
         ray_address: Address of the Ray cluster, as HOST:PORT or ``auto``. None starts a cluster on
             this machine.
         on_progress: Called with (combinations done, total number, last combination).

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wse.reports.shared_tables import CAUSES, stages_text
 from wse.reports.table import Table
 from wse.reports.terminal import count, in_bytes, percent, plural, printable, seconds, short_number
-from wse.serving.goal import LATENCY, PURPOSES, THROUGHPUT
+from wse.serving.goal import COST, LATENCY, PURPOSES
 from wse.studies.estimate.drafts.result import draft_sentence
 from wse.studies.estimate.layouts.result import layout_text
 from wse.studies.results.answer import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 MANY_USERS: Final = (
-    f"For the lowest cost per token with many users, use --objective {THROUGHPUT}, or wse compare, which also tries "
+    f"For the lowest cost per token with many users, use --objective {COST}, or wse compare, which also tries "
     "other numbers of wafers."
 )
 
@@ -80,7 +80,8 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
 def _layout_sentence(result: EstimateResult) -> str:
     """Return a sentence that describes the layout and the objective for which it was chosen."""
     system, used_pes = result.system, used_text(result.wafer, result.system)
-    stages = f"Layout: mapping {described_mapping(system.mapping)}, {stages_text(system.stages)}"
+    transposed = ", transposed (rows and columns exchanged)" if system.turned else ""
+    stages = f"Layout: mapping {described_mapping(system.mapping)}{transposed}, {stages_text(system.stages)}"
     stages += f" ({used_pes} of {result.wafer.rows}x{result.wafer.cols} PEs per wafer)" if used_pes else ""
     if result.search is None:
         return f"{stages}."
@@ -135,7 +136,8 @@ def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
         yield _network_row(result, serving.ttft_s - latency.ttft_s)
         yield from other_rows
     has_replicas = serving is not None and serving.replicas > 1
-    room = capacity_text(result.sram, result.batch, "on each replica" if has_replicas else "in this layout")
+    place = "on each replica" if has_replicas else "in this layout"
+    room = capacity_text(result.sram, result.batch, result.system.context, place)
     note = f"of the fullest PE; {room}"
     yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)
     pes = result.system.wafers * result.wafer.rows * result.wafer.cols

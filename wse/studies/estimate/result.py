@@ -232,7 +232,7 @@ def _sensitivity_table(changes: tuple[ChangeResult, ...]) -> Table:
         number(first_key, CHANGED[first_key], cell=lambda row: _change(first_key, row) if row.fits else "does not fit"),
         *(number(key, CHANGED[key], cell=partial(_change, key)) for key in other_keys),
     )
-    note = "the same request with one change; ×: factor to the unchanged number"
+    note = "the same request with one change, on the layout that is then best; ×: factor to the unchanged number"
     return Table(columns=columns, rows=changes, title="Sensitivity", note=note)
 
 

@@ -18,7 +18,7 @@ class EngineChoice:
     """Options for the place where work runs: processes on this machine, or a Ray cluster.
 
     Attributes:
-        engine: Work in processes of this machine, or on a Ray cluster (pip install 'wse[ray]').
+        engine: Run in processes on this computer, or on a Ray cluster (pip install 'wse[ray]').
         ray_address: Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: a
             cluster of this machine alone, for as long as the command runs.
     """

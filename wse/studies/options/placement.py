@@ -50,9 +50,9 @@ class LayoutOptions:
             (dedicated), or on one of several groups of columns: GROUPS of them, or the fewest with
             little padding (grouped). auto: distributed, or grouped if --mapping auto finds that
             this is faster or that distributed does not fit.
-        place_experts: Divide experts over groups of columns so that the experts that tokens select
-            are on different groups, by the selections in a trace of `wse run` or a CSV file with
-            the columns token,layer,experts. Default: by index.
+        place_experts: Divide experts over groups of columns so that experts that tokens often
+            select together are on different groups, according to the selections in a trace of `wse
+            run` or a CSV file (token,layer,experts). Default: by index.
         schedule: Run the steps of a layer as in the released research decode (baseline), with every
             rewrite that saves cycles (optimized), or with named rewrites, separated by commas.
         all_reduce: Pattern of all-reduces over lines of PEs: a reduce or all-reduce of `wse

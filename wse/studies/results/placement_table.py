@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 ABOUT_ALL: Final = 0.95
 """Minimum fraction of a wafer's PEs in use at which the wafer is reported as fully used."""
+TRANSPOSED: Final = "rows of stages and PEs are columns of the wafer, and columns are its rows"
+"""Meaning of positions in a transposed layout."""
 PREFILL_PRODUCTS: Final = {
     "mesh-gemm": "PE rows divide the tokens, and tiles of weights or activations move from PE to PE",
     "mesh-gemm-own-weights": "like mesh-gemm, on a second copy of the weights",
@@ -34,13 +36,15 @@ def _model_line(model: ModelResult) -> str:
 def used_text(wafer: WaferResult, system: SystemResult) -> str:
     """Describe which part of a wafer the stages occupy, such as "400x400 in use, 25 %".
 
-    The occupied part extends from the first PE to the last row and column of any stage. The text is
-    empty if this part covers at least 95 % of the wafer.
+    The occupied part extends from the first PE to the last row and column of any stage. Its rows
+    are those of the wafer, also if the layout is transposed. The text is empty if this part covers
+    at least 95 % of the wafer.
     """
     used_fraction = system.used_rows * system.used_cols / (wafer.rows * wafer.cols)
     if used_fraction >= ABOUT_ALL:
         return ""
-    return f"{system.used_rows}x{system.used_cols} in use, {percent(used_fraction)}"
+    rows, cols = (system.used_cols, system.used_rows) if system.turned else (system.used_rows, system.used_cols)
+    return f"{rows}x{cols} in use, {percent(used_fraction)}"
 
 
 def described_mapping(name: str) -> str:
@@ -76,6 +80,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
         *([("changed", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
         ("model", _model_line(model)),
         ("mapping", described_mapping(system.mapping)),
+        *([("transposed", TRANSPOSED)] if system.turned else []),
         ("stages", f"{plural(len(stages), 'pipeline stage')} of {shape} PEs{span}, {_layers(stages)}"),
         ("prefill", f"{tokens} {passes}; {system.prefill}: {PREFILL_PRODUCTS[system.prefill]}"),
         (

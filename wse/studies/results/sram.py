@@ -125,7 +125,9 @@ class SramResult(Result):
 
     bytes_per_pe: Annotated[BytesByUse, Doc("bytes of each use on the fullest PE, including free bytes", "B")]
     fullest_pe_fraction: Annotated[float, Doc("fraction of the fullest PE's SRAM that is in use")]
-    kv_capacity_tokens: Annotated[int, Doc("tokens of each user's KV cache that fit if all free SRAM is used")]
+    kv_capacity_tokens: Annotated[
+        int, Doc("tokens that fit in KV caches with all free SRAM, per user of a pass; none longer than the context")
+    ]
     fits: Annotated[bool, Doc("whether the model fits; can be false only with `--capacity report`")]
 
 
@@ -154,7 +156,8 @@ def fullest_table(sram: SramResult, batch: int, context: int, *, width: int = WI
         context: Number of tokens for which each user's KV cache has memory.
         width: Width of the terminal in characters.
     """
-    note = f"{percent(sram.fullest_pe_fraction)} in use; {cache_text(batch, context)}; {capacity_text(sram, batch)}"
+    caches = f"{cache_text(batch, context)}; {capacity_text(sram, batch, context)}"
+    note = f"{percent(sram.fullest_pe_fraction)} in use; {caches}"
     return sram_table(sram.bytes_per_pe, title=FULLEST_PE, note=note, width=width)
 
 
@@ -164,17 +167,18 @@ def cache_text(batch: int, context: int) -> str:
     return f"KV cache {tokens}" if batch == 1 else f"{batch:,} KV caches {tokens} each"
 
 
-def capacity_text(sram: SramResult, batch: int, place: str = "in this layout") -> str:
+def capacity_text(sram: SramResult, batch: int, context: int, place: str = "in this layout") -> str:
     """Return a phrase with the KV-cache capacity in tokens, of all users together.
 
     Args:
         sram: SRAM use, with the capacity per user.
         batch: Number of users decoded in one pass.
+        context: Maximum number of tokens in a KV cache, for which the other buffers are large enough.
         place: Phrase that names the location, such as ``on each replica``.
     """
     tokens = f"{count(batch * sram.kv_capacity_tokens)} tokens"
-    room = f"a KV cache of {tokens}" if batch == 1 else f"KV caches of {tokens} in total"
-    return f"room for {room} {place}, including free SRAM; a larger --context may lead to a layout with more room"
+    room = f"room for KV caches of {tokens} in total {place}, including free SRAM"
+    return f"{room}, for contexts up to {count(context)}; a larger --context may lead to a layout with more room"
 
 
 def use_bytes(program: Program, stage: int, sram_bytes: int) -> BytesByUse:

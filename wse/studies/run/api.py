@@ -128,7 +128,7 @@ def run(
             string has a unit.
         profile: Also measure how long the emulation itself takes, by type of step, op and kernel.
         profile_output: With profile: file for the flame graph, in the format of speedscope.
-        engine (local|ray): Work in processes of this machine, or on a Ray cluster (pip install
+        engine (local|ray): Run in processes on this computer, or on a Ray cluster (pip install
             'wse[ray]').
         ray_address: Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: a
             cluster of this machine alone, for as long as the command runs.

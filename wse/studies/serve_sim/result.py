@@ -147,7 +147,7 @@ class PrefixResult(Result):
     """How often a cached prompt prefix was reused, and the prompt tokens that this saved."""
 
     hits: Annotated[int, Doc("requests whose prefix, or its first part, was in the KV cache or loaded from a tier")]
-    saved_tokens: Annotated[int, Doc("prompt tokens that were not read again")]
+    saved_tokens: Annotated[int, Doc("prompt tokens that were not prefilled again")]
     saved_share: Annotated[float, Doc("these tokens as a fraction of all prompt tokens")]
     token_shares: Annotated[
         Mapping[str, float],

@@ -129,7 +129,7 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     if prefixes is not None:
         found = f"{count(prefixes.hits)} of {count(result.requests.count)} prompts found their prefix in memory"
         saved_text = (
-            f"{count(prefixes.saved_tokens)} prompt tokens ({percent(prefixes.saved_share)}) were not read again"
+            f"{count(prefixes.saved_tokens)} prompt tokens ({percent(prefixes.saved_share)}) were not prefilled again"
         )
         rows += [("prefixes", f"{found}: {saved_text}"), *_origin_rows(prefixes)]
     on_gpus = all(machine is None or machine.gpus is not None for machine in (result.machine, result.prefill_machine))
@@ -144,7 +144,7 @@ def machine_table(result: ServeResult) -> Table:
     lengths = f"{count(requests.prompt_tokens)} prompt + {count(requests.new_tokens)} output tokens{mean}"
     rows = [("requests", f"{count(requests.count)}, {_arrivals_text(requests)}; {lengths}")]
     if prefix_tokens := result.inputs.get("prefix_tokens"):
-        use = "their KV cache is kept" if result.inputs["prefix_cache"] else "but read again (no --prefix-cache)"
+        use = "their KV cache is kept" if result.inputs["prefix_cache"] else "but prefilled again (no --prefix-cache)"
         rows.append(("prefixes", f"{count(prefix_tokens)} tokens at the start of each prompt are shared, {use}"))
     if requests.too_long or requests.without_answer:
         rows.append(("not served", _left_out_text(requests)))
@@ -226,7 +226,7 @@ def _origin_rows(prefixes: PrefixResult) -> list[tuple[str, str]]:
     """
     if prefixes.kv_tiers is None:
         return []
-    names = {"cache": "KV cache", "recomputed": "read again", "new": "read for the first time"}
+    names = {"cache": "KV cache", "recomputed": "prefilled again", "new": "prefilled for the first time"}
     origins = [f"{names.get(name, name)} {percent(share)}" for name, share in prefixes.token_shares.items()]
     loads, copies = (
         ", ".join(f"{tier.name} {percent(getattr(tier, field))}" for tier in prefixes.kv_tiers)

@@ -136,7 +136,7 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
 
 def layout_text(layout: LayoutResult) -> str:
     """Describe a layout, such as "mapping bands, 5 bands of at most 7 regions, prefill thin-gemm"."""
-    transposed = ", rows and columns exchanged" if layout.turned else ""
+    transposed = ", transposed" if layout.turned else ""
     mesh = "" if layout.mesh_rows is None else f" on {layout.mesh_rows}x{layout.mesh_cols} PEs"
     experts = "" if layout.experts is None else f", experts {layout.experts}"
     bands = f"{plural(layout.bands, 'band')} of at most {plural(layout.regions_per_band, 'region')}"

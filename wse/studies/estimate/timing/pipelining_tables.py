@@ -41,7 +41,9 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
         if prefill.chunks > 1:
             text += f" pipelined, {seconds(prefill.sequential_s)} one at a time"
         rows += [("prompt", text), ("first token", f"after {seconds(pipelining.ttft_s)}")]
-    return pair_table(rows, "Streams through the stages", f"{plural(pipelining.stages, 'stage')}; {stream}")
+    return pair_table(
+        rows, "Streams through the stages", f"{plural(pipelining.stages, 'stage')}; {stream}; decode alone"
+    )
 
 
 def _streams_table(pipelining: PipeliningResult) -> Table:
@@ -54,7 +56,10 @@ def _streams_table(pipelining: PipeliningResult) -> Table:
         number("fill_and_drain_bubble_fraction", "filling", percent),
         Column(key="limited_by", title="limited by"),
     ]
-    legend = "idle stages: in the steady state; filling: one token of each stream, from empty to empty"
+    legend = (
+        "tokens/s: in decode, without prefill of other requests; idle stages: in the steady state; filling: one "
+        "token of each stream, from empty to empty"
+    )
     return Table(columns=tuple(columns), rows=pipelining.rows, footer=(("", legend),))
 
 
