@@ -91,7 +91,8 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
         ("decoding", f"{count(use.users)} users on average{room_text}"),
         ("KV cache", f"{percent(use.kv)} reserved on average, for whole requests{prefix_note}"),
     ]
-    constant, cost_note = result.requests.in_flight, ""
+    load = result.inputs.get("load")
+    constant, cost_note = result.requests.in_flight, "" if load is None else f", at {percent(load)} of the capacity"
     if constant and not result.requests.think_s and use.in_flight < NOTABLE_SHARE * constant:
         text = f"{count(use.in_flight)} of {constant:,} requests on average: fewer at the start and the end (give more "
         text += "--requests), and a request comes up to one round after the previous answer"
