@@ -162,3 +162,16 @@ def test_cost_with_drafts_counts_all_replicas() -> None:
     assert eight.usd_per_million_tokens == pytest.approx(one.usd_per_million_tokens)
     usd_per_s = 8 * result.cost.gpu_usd_per_hour / 3600
     assert eight.usd_per_million_tokens == pytest.approx(1e6 * usd_per_s / eight.tokens_per_s)
+
+
+@pytest.mark.parametrize(
+    ("options", "gpus"),
+    [
+        ({"model": "deepseek-r1", "parallelism": "data"}, 8),  # with 4, the copies of attention weights do not fit
+        ({"model": "llama-3.1-405b", "dtype": "fp8", "draft": "typical", "draft_model": "llama-3.1-70b"}, 4),
+    ],
+)
+def test_fewest_gpus_hold_the_copies_of_weights_on_this_number_of_gpus(options: dict[str, Any], gpus: int) -> None:
+    estimate = prepare_gpu_estimate(make_request(EstimateRequest, gpu="b200", **options))
+    assert estimate.server.parallelism.gpus == gpus
+    assert estimate.server.kv_capacity_bytes > 0

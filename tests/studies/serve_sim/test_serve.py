@@ -13,6 +13,7 @@ import pytest
 import wse
 from wse.errors import BadInput
 from wse.reports.terminal import count
+from wse.serving.simulation.capacity import rounded_down
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.serve_sim.machines import layouts
@@ -306,9 +307,11 @@ def test_requests_without_a_rate_are_served(changes: dict[str, Any]) -> None:
     assert result.served.all.queueing.most < 1e-3
 
 
-def test_timeline_and_page_contain_the_served_requests(tmp_path: Path) -> None:
+@pytest.mark.parametrize("users", [None, 7])
+def test_timeline_and_page_contain_the_served_requests(tmp_path: Path, users: int | None) -> None:
     timeline, page = tmp_path / "t.json", tmp_path / "p.html"
-    result = wse.serve_sim(**STORY | {"requests": 300}, timeline=timeline, html=page)
+    changes = {"requests": 300} if users is None else {"requests": 300, "users": users, "replicas": 3}
+    result = wse.serve_sim(**STORY | changes, timeline=timeline, html=page)
     assert (result.timeline, result.page) == (str(timeline), str(page))
     events = json.loads(timeline.read_text())["traceEvents"]
     answers = [event for event in events if event["name"] == "answer"]
@@ -398,3 +401,12 @@ def test_capacity_of_layouts_is_simulated_if_lengths_differ(
 def test_option_without_an_effect_or_without_users_for_each_replica_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         wse.serve_sim(**STORY | changes)
+
+
+def test_drafts_are_left_out_if_nothing_is_decoded() -> None:
+    assert wse.serve_sim("llama-3-8b", gpu="h100", new_tokens=1, draft="typical", requests=50).drafts is None
+
+
+def test_suggested_rate_is_positive_and_not_above_the_stable_rate() -> None:
+    assert rounded_down(12.3456) == pytest.approx(12.34)
+    assert rounded_down(0.0012389) == pytest.approx(0.00123)

@@ -207,8 +207,7 @@ class GpuServer:
             DoesNotFit: The weights alone need more memory than there is. The message suggests a
                 number of GPUs that suffices, if there is one.
         """
-        usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
-        room = usable * self.parallelism.gpus - self.weight_bytes - self.draft_bytes
+        room = self._usable_bytes - self.weight_bytes - self.draft_bytes
         if room <= 0:
             min_gpus = self.fewest_gpus()
             remedy = (
@@ -217,7 +216,7 @@ class GpuServer:
             weights = f"{self.weight_bytes / 1e9:,.1f} GB of weights{self._draft_text}"
             msg = (
                 f"{self.spec.name} as {self.weights.name}: {weights}, "
-                f"{self.parallelism.gpus} {self.gpu.name} hold {usable * self.parallelism.gpus / 1e9:,.1f} GB; {remedy}"
+                f"{self.parallelism.gpus} {self.gpu.name} hold {self._usable_bytes / 1e9:,.1f} GB; {remedy}"
             )
             raise DoesNotFit(msg)
         return room
@@ -298,15 +297,25 @@ class GpuServer:
         return self.kv_bytes_per_token + draft_bytes_per_token
 
     def fewest_gpus(self) -> int | None:
-        """Return the smallest power-of-two number of GPUs whose memory can hold the weights.
+        """Return the smallest power-of-two number of GPUs whose memory can hold all weights.
 
-        Each GPU must be able to hold the whole draft. The result is None if even the maximum number
-        of linked GPUs does not suffice.
+        The result is None if even the maximum number of linked GPUs does not suffice.
         """
-        usable = self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes
-        usable -= 0.0 if self.draft is None else self.draft.weight_bytes
         counts = (2**power for power in range(self.gpu.linked_gpus.bit_length()))
-        return next((n for n in counts if n * usable > self.weight_bytes), None)
+        servers = ((n, self._on(n)) for n in counts)
+        return next((n for n, one in servers if one._usable_bytes > one.weight_bytes + one.draft_bytes), None)
+
+    @property
+    def _usable_bytes(self) -> float:
+        """Memory of all GPUs that the serving stack leaves for weights and KV caches, in bytes."""
+        return self.parallelism.gpus * (self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes)
+
+    def _on(self, gpus: int) -> GpuServer:
+        """Return the same server with another number of GPUs; a draft on all GPUs stays on all."""
+        draft = self.draft
+        if draft is not None and draft.parallelism.gpus == self.parallelism.gpus:
+            draft = draft._on(gpus)
+        return replace(self, parallelism=replace(self.parallelism, gpus=gpus), draft=draft)
 
     @property
     def _draft_text(self) -> str:

@@ -47,7 +47,8 @@ def capacity_requests_per_s(
         slot_count: Number of batch slots, that is, of users that are served concurrently.
         serve: Function that simulates a workload.
     """
-    outcome = serve(workload.all_at_once(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * slot_count), MAX_REQUESTS)))
+    request_count = max(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * slot_count), MAX_REQUESTS), 2 * slot_count)
+    outcome = serve(workload.all_at_once(request_count))
     starts = np.sort(outcome.start_s)
     burst = max(1, int(np.searchsorted(starts, outcome.end_s.min())))  # admitted before the first request ends
     admissions = max(1, len(starts) // 2 // burst) * burst
@@ -75,9 +76,7 @@ def closed_loop_requests_per_s(
         expected_per_s: Estimate of the result.
         serve: Function that simulates a workload.
     """
-    request_count = min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * users), MAX_REQUESTS)
-    if workload.think_s:
-        request_count = max(request_count, 3 * users)
+    request_count = max(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * users), MAX_REQUESTS), 3 * users)
     requests = workload.all_at_once(request_count)
     arrival_s = np.arange(len(requests), dtype=np.float64)
     spaced = replace(requests, arrival_s=arrival_s, in_flight=users, think_s=workload.think_s)
@@ -94,6 +93,15 @@ def closed_loop_requests_per_s(
         if rate_per_s < 0.75 * guess_per_s:
             return rate_per_s
         expected_per_s = guess_per_s
+
+
+def rounded_down(requests_per_s: float) -> float:
+    """Return a positive rate rounded down to two decimals, or to three digits if it is below 1.
+
+    A suggested rate is rounded down, so that it is not above the rate that a machine sustains.
+    """
+    unit = min(0.01, 10.0 ** (math.floor(math.log10(requests_per_s)) - 2))
+    return math.floor(requests_per_s / unit) * unit
 
 
 def stable_replicas(rate: float, capacity: float) -> int:

@@ -138,8 +138,7 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
     for sentence in (*result.verdict, *([result.note] if result.note else ())):
         print_text(console, sentence)
     tables = result.tables(detail=detail)
-    print_tables(console, tables[:2])
-    print_tables(console, tables[2:])
+    print_tables(console, tables)
     if detail:
         if result.impossible:
             print_table(console, pair_table([*result.impossible.items()], IMPOSSIBLE))

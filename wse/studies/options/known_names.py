@@ -41,7 +41,7 @@ def machine_numbers() -> Iterable[str]:
 
 
 def changes() -> Iterable[str]:
-    """Return the names of the machine changes that ``wse what-if`` tries by default.
+    """Return the names of the machine changes that ``wse estimate --what-if`` tries by default.
 
     The first name is "default", which selects all of these changes.
     """

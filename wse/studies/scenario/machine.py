@@ -172,22 +172,23 @@ def machine_of(request: EstimateRequest) -> Machine:
     """Prepare the model and the machine of a request. Drafts in the request are ignored.
 
     Raises:
-        BadInput and its subclasses: An item named in the request cannot be used, or the price of a
-            GPU is unknown.
+        BadInput and its subclasses: An item named in the request cannot be used, the price of a GPU
+            is unknown, or answers have only one token, so that nothing is decoded.
         DoesNotFit: The weights do not fit.
     """
     return _wafers(request) if request.gpu is None else _gpus(request)
 
 
-def _wafers(request: EstimateRequest) -> Machine:
-    """Prepare the computation of speed and cost for a model on wafers.
-
-    Raises:
-        BadInput: Each answer has only one token, so nothing is decoded.
-    """
-    estimate = prepare_estimate(request)
-    if estimate.new_tokens < 2:
+def _check_decodes(new_tokens: int) -> None:
+    """Raise BadInput if answers have only one token, because speeds are those of decoding."""
+    if new_tokens < 2:
         raise BadInput("an answer of one token decodes none: give new_tokens of at least 2")
+
+
+def _wafers(request: EstimateRequest) -> Machine:
+    """Prepare the computation of speed and cost for a model on wafers."""
+    estimate = prepare_estimate(request)
+    _check_decodes(estimate.new_tokens)
 
     @cache
     def lay_out(goal: Goal) -> ModelLayout:
@@ -227,6 +228,7 @@ def _gpus(request: EstimateRequest) -> Machine:
         BadInput: The price or the power of the GPU is unknown.
     """
     estimate = prepare_gpu_estimate(request)
+    _check_decodes(estimate.new_tokens)
     server = estimate.server
     if estimate.economics is None:
         raise BadInput(

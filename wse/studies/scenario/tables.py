@@ -72,11 +72,7 @@ def scenario_tables(result: ScenarioResult, *, detail: bool) -> tuple[Table, ...
     listed_rows = (
         possible if shows_all else [combination for combination in possible if combination.agreement != RULED_OUT]
     )
-    ruled_out = [
-        combination
-        for combination in result.combinations
-        if combination.agreement == RULED_OUT and (shows_all or combination not in listed_rows)
-    ]
+    ruled_out = [combination for combination in result.combinations if combination.agreement == RULED_OUT]
     footer = [*plain_speed_footer(result.plain_speeds or ()), *price_footer(result.economics)]
     tables = (
         _published_table(result),

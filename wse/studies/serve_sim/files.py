@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from wse.errors import BadInput
 from wse.reports.output_file import output_path, page_path, write_output
 from wse.reports.progress import OnProgress
@@ -110,11 +112,12 @@ def _requests(outcome: SimulationOutcome, request_count: int) -> Iterator[dict[s
         request_count: Number of requests for which events are yielded.
     """
     work = outcome.workload
-    begin = float(work.arrival_s[0])
+    first_requests = np.argsort(work.arrival_s, kind="stable")[:request_count]
+    begin = float(work.arrival_s.min())
     columns = (work.arrival_s, outcome.start_s, outcome.first_s, outcome.end_s)
-    times = [(column[:request_count] - begin).tolist() for column in columns]
+    times = [(column[first_requests] - begin).tolist() for column in columns]
     lanes = Lanes()
-    for request, (arrival, start, first, end) in enumerate(zip(*times, strict=True)):
+    for request, arrival, start, first, end in zip(first_requests.tolist(), *times, strict=True):
         lane = lanes.place(arrival, end)
         prompt, answer = int(work.prompt_tokens[request]), int(work.new_tokens[request])
         details = {"request": request, "prompt_tokens": prompt, "new_tokens": answer}

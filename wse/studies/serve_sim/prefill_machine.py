@@ -56,7 +56,7 @@ def _other_machine(request: ServeRequest, placement: EstimateRequest) -> Estimat
         gpu, gpus, stack = prefilling.prefill_gpu, prefilling.prefill_gpus, prefilling.prefill_stack
         return replace_options(common_request, gpu=gpu, gpus=gpus, stack=stack, price=price)
     assert prefilling.prefill_wafer is not None
-    assert request.base.gpu is not None  # `_check` has refused the request otherwise
+    assert request.base.gpu is not None  # otherwise, `check_options` has refused the request
     price = prices_without_gpus(request.base.costs.price, [request.base.gpu])
     return replace_options(
         common_request, wafer=prefilling.prefill_wafer, wafers=prefilling.prefill_wafers, price=price

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
+from wse.files import path_exists
 from wse.models.load import load_model
 from wse.serving.goal import THROUGHPUT
 from wse.serving.prices import prices_of_gpu, prices_without_gpus
@@ -118,7 +119,7 @@ def _trace_path(request: ServeRequest) -> Path:
     lengths, path = request.base.workload, Path(request.arrivals)
     if lengths.workload_name is not None:
         raise BadInput(f"--workload {lengths.workload_name}: {path} already defines the requests; leave it out")
-    if not path.suffix and not path.exists():
+    if not path.suffix and not path_exists(str(path)):
         raise UnknownName("arrivals", str(path), (*ARRIVALS, "a file with a trace"))
     properties = ("--users", "--load", "--prompt-len", "--new-tokens", "--prefix-tokens", "--length-cv", "--fast-share")
     for option in properties:

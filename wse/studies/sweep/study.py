@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TextIO
 
 import wse
 from wse.errors import BadInput, WseBug
-from wse.files import read_file
+from wse.files import path_exists, read_file
 from wse.models.load import load_model
 from wse.plugins import file_of
 from wse.reports.output_file import png_of, write_output
@@ -246,7 +246,7 @@ def _digest(grid: Grid) -> str:
         for value in axis.values:
             if axis.name == "model":
                 digests[f"model {value}"] = repr(asdict(load_model(str(value), with_weights=False).spec))
-            elif (path := file_of(str(value))).is_file():
+            elif path_exists(str(path := file_of(str(value)))) and path.is_file():
                 content = read_file(path, NAMED_FILE_LIMIT_BYTES, BadInput)
                 digests[f"{axis.name} {value}"] = hashlib.sha256(content).hexdigest()
     axes = [[axis.name, axis.values] for axis in grid.axes]

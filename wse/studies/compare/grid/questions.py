@@ -192,7 +192,7 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
     best_for_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
     best_for_one = max(result.possible, key=speed)
     prepared_estimate = prepare_estimate(
-        replace(request.base, mapping=resident_request.names()[0], wafers=best_for_all.wafers)
+        replace(request.base, mapping="auto", wafers=best_for_all.wafers)  # its layout does not matter here
     )
     options = prepared_estimate.options
     weights = weights_of(prepared_estimate.spec, options.dtype, options.activation_type, options.routing)

@@ -1,4 +1,4 @@
-"""Verdict on a comparison of wafers: two or three sentences derived from its rows.
+"""Verdict on a comparison of wafers: two sentences derived from its rows.
 
 1. The wafer count at which one user is fastest, and the wafer count with the most tokens per wafer
    and per dollar.

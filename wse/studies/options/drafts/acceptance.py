@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from wse.errors import BadInput, UnknownName
-from wse.files import names_toml_file, read_toml, short_repr
+from wse.files import names_toml_file, path_exists, read_toml, short_repr
 from wse.models.catalogue import names as model_names
 from wse.serving.drafts.speculation import (
     TYPICAL,
@@ -91,7 +91,7 @@ def read_acceptance(text: str) -> DraftAcceptance:
         return _from_file(Path(text))
     parts = text.split(",")
     if not parts[0].strip()[:1].isdigit() and parts[0].strip()[:1] not in (".", "-", "+"):
-        is_model = text in model_names() or Path(text).is_dir()
+        is_model = text in model_names() or (path_exists(text) and Path(text).is_dir())
         remedy = f"give a draft model as --draft-model {text}, and its acceptance as --draft typical"
         raise UnknownName(
             "acceptance of drafts", text, known_acceptances(), place="--draft", remedy=remedy if is_model else ""

@@ -45,7 +45,7 @@ def gpu_machine(
     """
     server, drafts = prepared_estimate.server, None
     costs = GpuCosts(server=server, context=context)
-    if prepared_estimate.acceptance is not None:
+    if prepared_estimate.acceptance is not None and prepared_estimate.new_tokens > 1:
         users, place = gpu_draft_users(prepared_estimate), gpu_draft_place(prepared_estimate)
         drafts = drafts_result(prepared_estimate.acceptance, users, draft_tokens, place, server.spec.name)
         serving_server = server if drafts.draft_tokens else replace(server, draft=None)
