@@ -13,7 +13,7 @@ import pytest
 import wse
 from wse.errors import BadInput
 from wse.reports.terminal import count
-from wse.serving.simulation.capacity import rounded_down
+from wse.serving.simulation.capacity import suggested_rate
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.serve_sim.machines import layouts
@@ -408,5 +408,5 @@ def test_drafts_are_left_out_if_nothing_is_decoded() -> None:
 
 
 def test_suggested_rate_is_positive_and_not_above_the_stable_rate() -> None:
-    assert rounded_down(12.3456) == pytest.approx(12.34)
-    assert rounded_down(0.0012389) == pytest.approx(0.00123)
+    assert suggested_rate(12.3456) == pytest.approx(12.34)
+    assert suggested_rate(0.0012389) == pytest.approx(0.00123)

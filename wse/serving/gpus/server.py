@@ -301,9 +301,11 @@ class GpuServer:
 
         The result is None if even the maximum number of linked GPUs does not suffice.
         """
-        counts = (2**power for power in range(self.gpu.linked_gpus.bit_length()))
-        servers = ((n, self._on(n)) for n in counts)
-        return next((n for n, one in servers if one._usable_bytes > one.weight_bytes + one.draft_bytes), None)
+        for power in range(self.gpu.linked_gpus.bit_length()):
+            server = self._on(2**power)
+            if server._usable_bytes > server.weight_bytes + server.draft_bytes:
+                return server.parallelism.gpus
+        return None
 
     @property
     def _usable_bytes(self) -> float:

@@ -95,7 +95,7 @@ def closed_loop_requests_per_s(
         expected_per_s = guess_per_s
 
 
-def rounded_down(requests_per_s: float) -> float:
+def suggested_rate(requests_per_s: float) -> float:
     """Return a positive rate rounded down to two decimals, or to three digits if it is below 1.
 
     A suggested rate is rounded down, so that it is not above the rate that a machine sustains.

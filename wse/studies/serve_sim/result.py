@@ -13,7 +13,7 @@ from wse.reports.table import Table, pair_table
 from wse.reports.terminal import WIDEST, count, percent, plural, printable, seconds, three_figures
 from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.serving.simulation.arrivals import ARRIVALS
-from wse.serving.simulation.capacity import STABLE_LOAD, rounded_down
+from wse.serving.simulation.capacity import STABLE_LOAD, suggested_rate
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.results.answer import machine_text
 from wse.studies.results.placement import ModelResult
@@ -306,7 +306,7 @@ class ServeResult(Result):
             rate: Arrival rate per second, which exceeds the service's capacity.
         """
         is_drawn, is_continuous = self.requests.arrivals in ARRIVALS, self.inputs["batching"] == CONTINUOUS
-        remedies = [f"`--rate {rounded_down(self.load.stable_requests_per_s):g}` or less"]
+        remedies = [f"`--rate {suggested_rate(self.load.stable_requests_per_s):g}` or less"]
         if is_continuous:
             replicas = self.load.replicas_needed or 1
             machines = [self.machine.systems_of(replicas)]

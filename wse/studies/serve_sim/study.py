@@ -18,8 +18,8 @@ from wse.serving.simulation.capacity import (
     STABLE_LOAD,
     capacity_requests_per_s,
     closed_loop_requests_per_s,
-    rounded_down,
     stable_replicas,
+    suggested_rate,
 )
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import OnDone
@@ -217,7 +217,7 @@ def _replicas(machines: ServiceMachines, capacity: float) -> int:
     rate = request.traffic.rate or prepared_serve.workload.rate_per_s
     replicas = stable_replicas(rate, capacity)
     if replicas > MAX_REPLICAS and request.traffic.rate is not None:
-        max_rate = rounded_down(MAX_REPLICAS * STABLE_LOAD * capacity)
+        max_rate = suggested_rate(MAX_REPLICAS * STABLE_LOAD * capacity)
         raise BadInput(
             f"--rate {rate:g}: {replicas:,} replicas are necessary, and at most {MAX_REPLICAS:,} are simulated; "
             f"give a rate of at most {max_rate:.10g}"
