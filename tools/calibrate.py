@@ -138,7 +138,7 @@ def print_left_out(rows: list[Row], name: str, is_left_out: Callable[[Row], bool
     Args:
         rows: All rows.
         name: Name of the rows that are left out.
-        out: Whether a row is left out of the fit.
+        is_left_out: Whether a row is left out of the fit.
     """
     x = fit([row for row in rows if not is_left_out(row)])
     print_errors(f"left out: {name}", (row.error(x) for row in rows if is_left_out(row)))

@@ -404,9 +404,14 @@ def test_option_without_an_effect_or_without_users_for_each_replica_is_refused(c
 
 
 def test_drafts_are_left_out_if_nothing_is_decoded() -> None:
-    assert wse.serve_sim("llama-3-8b", gpu="h100", new_tokens=1, draft="typical", requests=50).drafts is None
+    one_token = {"model": "llama-3-8b", "gpu": "h100", "new_tokens": 1, "requests": 50}
+    plain, drafted = wse.serve_sim(**one_token), wse.serve_sim(**one_token, draft="typical")
+    assert drafted.drafts is None
+    assert drafted.machine.kv_capacity_users == plain.machine.kv_capacity_users
 
 
 def test_suggested_rate_is_positive_and_not_above_the_stable_rate() -> None:
+    for rate in (12345.678, 12.3456, 0.0012389):
+        assert 0 < float(f"{suggested_rate(rate):.10g}") <= rate
     assert suggested_rate(12.3456) == pytest.approx(12.34)
     assert suggested_rate(0.0012389) == pytest.approx(0.00123)

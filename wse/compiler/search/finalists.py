@@ -165,8 +165,7 @@ class Finalists:
     def _useful_rewrites_on(self, trial: Trial) -> UsefulRewrites:
         """Return the rewrites that save cycles on the layout of a trial.
 
-        They are cached for other searches of the request, because they do not depend on the number of
-        users.
+        They are cached for other searches for several users that differ only in their number.
         """
         shared_setup = self._setup.for_any_users
         find = shared_setup.options.cache.of(useful_rewrites)
@@ -175,7 +174,7 @@ class Finalists:
     def _compiled(self, rewrites: UsefulRewrites, trial: Trial, *, all_columns: bool = False) -> Finalist:
         """Compile the whole model on the layout of a trial (`compile_finalist`).
 
-        The result is cached for other searches of the request.
+        The result is cached for other searches for several users that differ only in their number.
         """
         compile_cached = self._setup.options.cache.of(compile_finalist, 32)
         shared_trial = trial.for_users(1)

@@ -47,7 +47,8 @@ SMALLEST_HEAD_CHUNK = 16
 class TrialSetup:
     """Inputs that all trials of a search for the best layout share.
 
-    Setups are equal if their trials have equal results.
+    Setups with equal inputs are equal, whatever misfits they know, because misfits do not change
+    results.
 
     Attributes:
         spec, wafer, software, options: Model, machine, software and request.
@@ -87,7 +88,8 @@ class TrialSetup:
         Results that do not depend on the number of users are cached by this setup, so that searches
         for other numbers of users can use them.
         """
-        return replace(self, users=math.inf if self.many_users else 1)
+        users = math.inf if self.many_users else 1
+        return self if users == self.users else replace(self, users=users)
 
     @property
     def max_passes(self) -> float:

@@ -90,8 +90,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
        generated tokens alone take more than ``worth_cycles``, because the layout is then slower
        than another one anyway.
 
-    Both results are cached for other searches of the request, which may be for other numbers of
-    users.
+    Both results are cached for other searches for several users that differ only in their number.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

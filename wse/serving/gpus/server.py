@@ -313,7 +313,10 @@ class GpuServer:
         return self.parallelism.gpus * (self.gpu.hbm_bytes * self.stack.memory_ratio - self.stack.workspace_bytes)
 
     def _on(self, gpus: int) -> GpuServer:
-        """Return the same server with another number of GPUs; a draft on all GPUs stays on all."""
+        """Return the same server with another number of GPUs; a draft on all GPUs stays on all.
+
+        On a single GPU, a draft counts as one on all GPUs.
+        """
         draft = self.draft
         if draft is not None and draft.parallelism.gpus == self.parallelism.gpus:
             draft = draft._on(gpus)

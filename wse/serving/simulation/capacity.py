@@ -29,7 +29,8 @@ It is above 1, so that these arrivals do not limit the loop.
 MIN_REQUESTS: Final = 1_000
 MAX_REQUESTS: Final = 20_000
 REQUESTS_PER_SLOT: Final = 10
-"""Number of simulated requests per batch slot, subject to a minimum and maximum total."""
+"""Number of simulated requests per batch slot, subject to a minimum and maximum total, but at least 2 per
+slot (in a closed loop, 3 per user)."""
 STABLE_LOAD: Final = 0.9
 """Load suggested for an overloaded service. It is below 1, so that the queue stays short."""
 
@@ -99,6 +100,9 @@ def suggested_rate(requests_per_s: float) -> float:
     """Return a positive rate rounded down to two decimals, or to three digits if it is below 1.
 
     A suggested rate is rounded down, so that it is not above the rate that a machine sustains.
+
+    Args:
+        requests_per_s: The rate; finite and positive.
     """
     unit = min(0.01, 10.0 ** (math.floor(math.log10(requests_per_s)) - 2))
     return math.floor(requests_per_s / unit) * unit

@@ -128,7 +128,7 @@ def levels(outcome: SimulationOutcome, points: int) -> Levels:
         points: Number of points, from the first arrival to the end of the simulation.
     """
     work = outcome.workload
-    begin = float(work.arrival_s[0])
+    begin = float(work.arrival_s.min())
     times = begin + np.linspace(0.0, outcome.makespan_s, points)
 
     def count_until(events: F64) -> F64:

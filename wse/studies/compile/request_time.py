@@ -52,7 +52,7 @@ def timing_of(prepared_placement: PreparedPlacement) -> Timer:
     """
     p = prepared_placement
     context = tuple(p.middle_context)
-    return p.options.cache.of(_timer, 4)(p.wafer, p.software, context, p.middle_before_pass, p.new_tokens)
+    return p.options.cache.of(_timer)(p.wafer, p.software, context, p.middle_before_pass, p.new_tokens)
 
 
 def _timer(

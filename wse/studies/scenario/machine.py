@@ -182,7 +182,7 @@ def machine_of(request: EstimateRequest) -> Machine:
 def _check_decodes(new_tokens: int) -> None:
     """Raise BadInput if answers have only one token, because speeds are those of decoding."""
     if new_tokens < 2:
-        raise BadInput("an answer of one token decodes none: give new_tokens of at least 2")
+        raise BadInput("new_tokens = 1: the first token comes from prefill, so nothing is decoded; give at least 2")
 
 
 def _wafers(request: EstimateRequest) -> Machine:

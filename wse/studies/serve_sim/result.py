@@ -306,7 +306,7 @@ class ServeResult(Result):
             rate: Arrival rate per second, which exceeds the service's capacity.
         """
         is_drawn, is_continuous = self.requests.arrivals in ARRIVALS, self.inputs["batching"] == CONTINUOUS
-        remedies = [f"`--rate {suggested_rate(self.load.stable_requests_per_s):g}` or less"]
+        remedies = [f"`--rate {suggested_rate(self.load.stable_requests_per_s):.10g}` or less"]
         if is_continuous:
             replicas = self.load.replicas_needed or 1
             machines = [self.machine.systems_of(replicas)]

@@ -44,12 +44,12 @@ def gpu_machine(
         DoesNotFit: The weights do not fit.
     """
     server, drafts = prepared_estimate.server, None
-    costs = GpuCosts(server=server, context=context)
+    costs = GpuCosts(server=replace(server, draft=None), context=context)
     if prepared_estimate.acceptance is not None and prepared_estimate.new_tokens > 1:
         users, place = gpu_draft_users(prepared_estimate), gpu_draft_place(prepared_estimate)
         drafts = drafts_result(prepared_estimate.acceptance, users, draft_tokens, place, server.spec.name)
-        serving_server = server if drafts.draft_tokens else replace(server, draft=None)
-        costs = replace(costs, server=serving_server, draft_tokens=drafts.draft_tokens)
+        if drafts.draft_tokens:
+            costs = replace(costs, server=server, draft_tokens=drafts.draft_tokens)
     economics, gpus = prepared_estimate.economics, server.parallelism.gpus
     inputs = gpu_inputs(prepared_estimate) | {"context": context}
     return ServingMachine(
