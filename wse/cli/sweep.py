@@ -40,8 +40,8 @@ def sweep(
 ) -> None:
     """Estimate every combination of some settings, as one table.
 
-    The estimates run on all cores, and the table has a row for each combination. The axes and twelve
-    columns are printed. A value is marked if it is the best of its column over all settings.
+    The estimates run on all cores, and the table has a row for each combination. The axes and the
+    main columns are printed. A value is marked if it is the best of its column over all settings.
     Finished rows are stored in FILE.partial: after Ctrl-C or a kill, the same command continues
     from there. A combination that cannot be estimated, such as a model that does not fit, is a row
     with an error. If there are only errors, the command fails. In a TOML file, a list is an axis:

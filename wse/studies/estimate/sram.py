@@ -52,7 +52,7 @@ class UsersResult(Result):
     """Number of users whose KV caches fit for a certain context length per user."""
 
     context: Annotated[int, Doc("tokens of each user's KV cache")]
-    users: Annotated[int, Doc("users whose KV caches fit along with everything that one batch needs")]
+    users: Annotated[int, Doc("users whose KV caches fit beside the buffers of one batch for `system.context`")]
     block_tokens: Annotated[int, Doc("tokens of a block; a cache occupies whole blocks")]
 
 
@@ -176,17 +176,20 @@ def sram_tables(
     room = [] if sram.room is None else [room_table(sram.room, context)]
     return [
         fullest_pe_table,
-        _users_table(sram.users, prefix_tokens, replicas, for_one_user=for_one_user),
+        _users_table(sram.users, context, prefix_tokens, replicas, for_one_user=for_one_user),
         *room,
         *([_stages_table(sram.stages)] if detail else []),
     ]
 
 
-def _users_table(users: tuple[UsersResult, ...], prefix_tokens: int, replicas: int, *, for_one_user: bool) -> Table:
+def _users_table(
+    users: tuple[UsersResult, ...], max_context: int, prefix_tokens: int, replicas: int, *, for_one_user: bool
+) -> Table:
     """Return a table of the number of users whose KV caches fit, by context length.
 
     Args:
         users: Numbers of users of one replica.
+        max_context: Maximum context for which the buffers of the layout are large enough, in tokens.
         prefix_tokens: Tokens at the start of every prompt that all users share, for the note.
         replicas: Number of identical machines that share the users, for the note.
         for_one_user: Whether the layout was chosen for the latency of a single user. A note then
@@ -201,6 +204,10 @@ def _users_table(users: tuple[UsersResult, ...], prefix_tokens: int, replicas: i
     replica = ", on one replica" if replicas > 1 else ""
     prefix = f", with {plural(prefix_tokens, 'shared token')}" if prefix_tokens else ""
     blocks = " or ".join(f"{block:,}" for block in sorted({row.block_tokens for row in users}))
+    limit_text = (
+        f"above {max_context:,} tokens, buffers such as attention scores also grow, so that fewer sequences may "
+    )
+    limit_text += "fit; an estimate with this --context counts them"
     return Table(
         columns=columns,
         rows=rows,
@@ -211,6 +218,7 @@ def _users_table(users: tuple[UsersResult, ...], prefix_tokens: int, replicas: i
                 "blocks",
                 f"a KV cache grows in blocks of {blocks} tokens, one per PE row of the stage whose memory fills first",
             ),
+            *([("limit", limit_text)] if any(row.context > max_context for row in users) else []),
         ),
     )
 
