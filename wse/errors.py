@@ -173,7 +173,7 @@ class DoesNotFit(WseError):
 
 
 class TooFewColours(DoesNotFit):
-    """Error for simultaneous patterns that need more colours (each selects a route) than a wafer has."""
+    """Error for simultaneous patterns that need more colours than a wafer has."""
 
 
 class InsufficientMemory(WseError):

@@ -10,8 +10,8 @@ hops (a word moves over a link) per second of processor time.
   random: BookSim2 draws one for every packet, and the wavelet reference uses a fixed permutation.
 - **BookSim2** (github.com/booksim/booksim2) has one virtual channel, queues of 8 flits and packets
   of one flit. Its load is a little below saturation, where its rate is highest.
-- **Wavelet reference**: every PE has a colour (a number that selects a route) of its own, although a real
-  wafer has only 24. Fixed routes are an easier problem than the channel allocation of BookSim2, so
+- **Wavelet reference**: every PE has a colour (a number that selects a route) of its own, although
+  a real wafer has only 24. Fixed routes are an easier problem than the channel allocation of BookSim2, so
   the ratio compares tools and not algorithms.
 """
 

@@ -169,7 +169,7 @@ class Finalists:
         """
         shared_setup = self._setup.for_any_users
         find = shared_setup.options.cache.of(useful_rewrites)
-        return find(shared_setup, self._rewrites, trial.for_users(1))
+        return find(shared_setup, self._rewrites, trial.with_max_passes(1))
 
     def _compiled(self, rewrites: UsefulRewrites, trial: Trial, *, all_columns: bool = False) -> Finalist:
         """Compile the whole model on the layout of a trial (`compile_finalist`).
@@ -177,7 +177,7 @@ class Finalists:
         The result is cached for other searches for several users that differ only in their number.
         """
         compile_cached = self._setup.options.cache.of(compile_finalist, 32)
-        shared_trial = trial.for_users(1)
+        shared_trial = trial.with_max_passes(1)
         finalist = compile_cached(rewrites, shared_trial, self._fitted_names, all_columns=all_columns)
         return finalist._replace(trial=trial)
 

@@ -41,7 +41,7 @@ def cycles_of_layers(setup: TrialSetup, layers: ReducedModel, rewrites: Rewrites
     """Estimate how many cycles all layers take with given rewrites; None if the layers do not fit.
 
     A rewrite changes the steps of a layer to save cycles. The layers do not fit if they need more
-    colours (each selects a route) than the wafer has.
+    colours than the wafer has.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.

@@ -174,14 +174,14 @@ class Trial:
         """The layout and the prefill matrix product that were tried, which identify the trial."""
         return self.layout, self.prefill
 
-    def for_users(self, max_passes: float) -> Trial:
+    def with_max_passes(self, max_passes: float) -> Trial:
         """Return the trial with at most a given number of passes in flight, but at least one."""
         return replace(self, passes=max(1.0, min(max_passes, self.passes)))
 
     def may_be_compiled(self, options: Options) -> bool:
         """Return whether the whole model may be compiled on the layout of the trial.
 
-        The routers must have enough colours (each selects a route) for it. The layout must also fit in SRAM,
+        The routers must have enough colours for it. The layout must also fit in SRAM,
         unless the request allows overflows.
         """
         return bool(self.needed_bytes) and (self.fits or options.capacity == REPORT)

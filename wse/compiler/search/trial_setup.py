@@ -83,7 +83,7 @@ class TrialSetup:
 
     @cached_property
     def for_any_users(self) -> TrialSetup:
-        """The same setup for infinitely many users, or for one user if the search is for one.
+        """Setup for infinitely many users, or for one user if this search is for one; otherwise the same.
 
         Results that do not depend on the number of users are cached by this setup, so that searches
         for other numbers of users can use them.

@@ -109,7 +109,7 @@ def try_layout(setup: TrialSetup, layout: Layout, prefill: str, worth_cycles: fl
     trial, stage_bytes = cache.of(_decode_trial)(setup.for_any_users, layout, prefill)
     if stage_bytes:
         setup.misfits.learn(reduced, stage_bytes, setup.wafer.sram_bytes_per_pe)
-    trial = trial.for_users(setup.max_passes)
+    trial = trial.with_max_passes(setup.max_passes)
     if trial.token_cycles is None or trial.decode_cycles > worth_cycles:
         return trial
     # 2. Prompts.
@@ -371,7 +371,7 @@ def _allocated(
         a stage needs more SRAM than a PE has, unless the option ``capacity`` is REPORT.
 
     Raises:
-        DoesNotFit: The model needs more colours (each selects a route) than there are.
+        DoesNotFit: The model needs more colours than there are.
     """
     reduced = reduced_model(spec, wafer, software, options, choice).allocate()
     needed_bytes = tuple(reduced.needed_bytes())

@@ -48,8 +48,7 @@ def capacity_requests_per_s(
         slot_count: Number of batch slots, that is, of users that are served concurrently.
         serve: Function that simulates a workload.
     """
-    request_count = max(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * slot_count), MAX_REQUESTS), 2 * slot_count)
-    outcome = serve(workload.all_at_once(request_count))
+    outcome = serve(workload.all_at_once(_request_count(slot_count, 2)))
     starts = np.sort(outcome.start_s)
     burst = max(1, int(np.searchsorted(starts, outcome.end_s.min())))  # admitted before the first request ends
     admissions = max(1, len(starts) // 2 // burst) * burst
@@ -77,7 +76,7 @@ def closed_loop_requests_per_s(
         expected_per_s: Estimate of the result.
         serve: Function that simulates a workload.
     """
-    request_count = max(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * users), MAX_REQUESTS), 3 * users)
+    request_count = _request_count(users, 3)
     requests = workload.all_at_once(request_count)
     arrival_s = np.arange(len(requests), dtype=np.float64)
     spaced = replace(requests, arrival_s=arrival_s, in_flight=users, think_s=workload.think_s)
@@ -94,6 +93,16 @@ def closed_loop_requests_per_s(
         if rate_per_s < 0.75 * guess_per_s:
             return rate_per_s
         expected_per_s = guess_per_s
+
+
+def _request_count(slots: int, min_per_slot: int) -> int:
+    """Return how many requests to simulate for a number of batch slots or users.
+
+    Args:
+        slots: Number of batch slots or users.
+        min_per_slot: Minimum number of requests for each of them, also above the maximum total.
+    """
+    return max(min(max(MIN_REQUESTS, REQUESTS_PER_SLOT * slots), MAX_REQUESTS), min_per_slot * slots)
 
 
 def suggested_rate(requests_per_s: float) -> float:

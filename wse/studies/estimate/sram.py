@@ -206,8 +206,8 @@ def _users_table(
     blocks = " or ".join(f"{block:,}" for block in sorted({row.block_tokens for row in users}))
     limit_text = (
         f"above {max_context:,} tokens, buffers such as attention scores also grow, so that fewer sequences may "
+        "fit; an estimate with this --context counts them"
     )
-    limit_text += "fit; an estimate with this --context counts them"
     return Table(
         columns=columns,
         rows=rows,

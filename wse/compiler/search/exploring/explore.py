@@ -188,8 +188,7 @@ def first_rewrites(rewrites: Rewrites, options: Options) -> Rewrites:
 def within_limits(setup: TrialSetup, try_all: Callable[[TrialSetup], list[Trial]]) -> tuple[TrialSetup, list[Trial]]:
     """Return the trials of layouts with as many rewrites as colours and SRAM allow.
 
-    A rewrite changes the steps of a layer to save cycles, and may need SRAM or colours (each
-    selects a route).
+    A rewrite changes the steps of a layer to save cycles, and may need SRAM or colours.
 
     1. Try the layouts with all of the setup's rewrites.
     2. If this needs too many colours on every layout, try them without any rewrites.
