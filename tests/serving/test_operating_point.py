@@ -61,7 +61,8 @@ def test_tokens_and_cost_are_those_of_all_replicas() -> None:
         [8 * usd / 3600 / one.tokens_per_s * 1e6 for usd in (1, 2, 3)]
     )
     assert one.joules_per_token.value == pytest.approx(8_000 / one.tokens_per_s)
-    assert one.tokens_per_s == pytest.approx(101 * 4 / (one.ttft_s + 100 * (one.tpot_s or 0)))
+    assert one.request_s == three.request_s == pytest.approx(one.ttft_s + 100 * (one.tpot_s or 0))
+    assert one.tokens_per_s == pytest.approx(101 * 4 / one.request_s)
 
 
 def test_latency_is_that_of_the_replica_with_the_most_requests() -> None:

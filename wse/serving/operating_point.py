@@ -98,6 +98,7 @@ class OperatingPoint:
         replicas: Number of identical deployments that share the users.
         ttft_s: Mean time to first token on the replica with the most users, in seconds.
         tpot_s: Time per output token on this replica, in seconds; None for one-token requests.
+        request_s: Mean time from a request to its last token on this replica, in seconds.
         tokens_per_s: Output tokens per second, summed over all requests.
         requests_per_s: Requests completed per second on all replicas.
         saturated: Whether additional users would only wait.
@@ -112,6 +113,7 @@ class OperatingPoint:
     replicas: int
     ttft_s: float
     tpot_s: float | None
+    request_s: float
     tokens_per_s: float
     requests_per_s: float
     saturated: bool
@@ -164,6 +166,7 @@ def operating_point(
         replicas=replicas,
         ttft_s=state.ttft_s,
         tpot_s=state.answer_s / (new_tokens - 1) if new_tokens > 1 else None,
+        request_s=state.ttft_s + state.answer_s,
         tokens_per_s=tokens_per_s,
         requests_per_s=rate,
         saturated=state.saturated,

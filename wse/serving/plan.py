@@ -51,11 +51,10 @@ class Plan:
             deployment: The deployment of the plan.
             goal: Requirements such as the number of users and latency limits.
         """
-        request_s = self.point.ttft_s + (deployment.shape.new_tokens - 1) * (self.point.tpot_s or 0.0)
         if not self.meets:
-            return True, self.excess, request_s
+            return True, self.excess, self.point.request_s
         if goal.objective == LATENCY:
-            return False, self.point.replicas, request_s
+            return False, self.point.replicas, self.point.request_s
         return False, self.point.replicas * deployment.chips / self.point.tokens_per_s, 0.0
 
 

@@ -262,7 +262,7 @@ def test_sentence_about_replicas_states_the_figure_of_the_objective() -> None:
     for objective in (COST, THROUGHPUT, LATENCY):
         goal = Goal(users=8, objective=objective)
         row = replace(made_row(WAFER, 0.01, goal), keeps=True, tokens_per_s=1234.0, tokens_per_s_per_user=56.0)
-        row = replace(row, ttft_s=2.0, tpot_s=0.5, new_tokens=11)
+        row = replace(row, request_s=7.0)
         rows = [replace(row, replicas=replicas, chips=2 // replicas) for replicas in (2, 1)]
         *_, sentences[objective] = plan_verdict(rows, goal, [(row.prompt_len, row.new_tokens)], [])
     assert all(

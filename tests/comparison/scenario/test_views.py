@@ -42,6 +42,7 @@ def combination(model: str, billions: float, speed: float, **changes: Any) -> Co
         users=1,
         replicas=1,
         ttft_s=0.2,
+        request_s=1.0,
         tokens_per_s_per_user=speed,
         tokens_per_s=speed,
         requests_per_s=1.0,

@@ -260,6 +260,16 @@ def test_rows_of_cache_room_are_variants_with_room_for_more_users() -> None:
     assert max(found.values())[0] == max(expected.values())[0] > expected[CHOSEN][0]
 
 
+def test_users_at_longer_contexts_are_counted_with_the_buffers_of_that_context() -> None:
+    layout = choose_layout(prepare_estimate(REQUEST))
+    prepared, compiled = layout.prepared, layout.compilation
+    options = replace(compiled.options, context=1024)
+    program = compile_choice(prepared.spec, prepared.wafer, prepared.software, options, compiled.choice)
+    users = {row.context: row.users for row in estimate(REQUEST).sram.users}
+    assert users == {32: users_at(compiled.program, 32), 1024: users_at(program, 1024)}
+    assert 0 < users[1024] < users_at(compiled.program, 1024)  # which ignores that buffers grow
+
+
 def test_estimate_reports_the_sram_used_for_speed() -> None:
     result = estimate(REQUEST)
     assert result.sram.room[0].token_cycles == pytest.approx(result.decode.cycles_per_token)

@@ -24,9 +24,9 @@ from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 KEY: Final = {
     "mapping": "auto tries all, on whole wafers and on parts of them; "
     "for throughput: layout with the highest throughput, not the lowest latency",
-    "tok/s/user": "decode speed with one request in flight, without prefill (1 / TPOT)",
+    "one user": "speed in decode with one request in flight, without prefill (1 / TPOT)",
     "users": "the fewest with the highest throughput; fit: fewer, because no more KV caches fit in this layout",
-    "tok/s": "output tokens of all these users, including the time for prefill",
+    "all users": "output tokens per second of all these users, including the time for prefill",
     "USD/Mtok": "with all these users, including prefill",
     "TTFT": "with one request in flight",
     "crossing": "fraction of a token's time spent between wafers, with one request in flight",

@@ -84,7 +84,7 @@ MAPPING: Final = _column("mapping", "mapping", doc="how ops and layers are distr
 DTYPE: Final = _column("dtype", "type", priority=5)
 WAFERS: Final = _number("wafers", "wafers", count, doc="")
 LINK: Final = _column("link_bytes_per_s", "link", doc="rate and latency of each link between wafers", cell=link_text)
-ONE_USER: Final = _number("tokens_per_s_per_user", "tok/s/user", count, best="largest")
+ONE_USER: Final = _number("tokens_per_s_per_user", "one user", count, best="largest")
 USERS: Final = _number(
     "users",
     "users",
@@ -92,7 +92,7 @@ USERS: Final = _number(
     doc="concurrent users who saturate the machine; `fit`: whose KV caches fit, if they do not saturate it",
     cell=_users,
 )
-ALL_USERS: Final = _number("tokens_per_s", "tok/s", count, cell=_all_users, best="largest")
+ALL_USERS: Final = _number("tokens_per_s", "all users", count, cell=_all_users, best="largest")
 DOLLARS: Final = _number("usd_per_million_tokens", "USD/Mtok", three_figures, best="smallest", priority=1)
 TTFT: Final = _number("ttft_s", "TTFT", seconds, best="smallest", priority=3)
 CROSSING: Final = _number("crossing_fraction", "crossing", percent, priority=2)
@@ -116,6 +116,8 @@ RESOURCES: Final = (
     _number("power_w", "power", lambda watts: f"{watts / 1e3:,.0f} kW", priority=2),
     _number("joules_per_token", "energy", lambda joules: f"{three_figures(joules)} J", priority=2),
 )
+SPEEDS: Final = "speeds of one user and of all users in tokens/s"
+"""Note on the columns `ONE_USER` and `ALL_USERS`."""
 LIMIT: Final = _column("limit", "one user; all users", doc="", wraps=True)
 
 
@@ -137,7 +139,7 @@ def best_table(rows: Sequence[ComparisonRow], *, by_link: bool, footer: Sequence
     link = (LINK,) if by_link else ()
     columns = (WAFERS, *link, MAPPING, DTYPE, ONE_USER, USERS, ALL_USERS, DOLLARS, TTFT, CROSSING, LIMITED_BY)
     title = "Best mappings by number of wafers" + (" and link" if link else "")
-    note = "* best of a column"
+    note = f"{SPEEDS}; * best of a column"
     return Table(columns=columns, rows=rows, title=title, note=note, footer=footer)
 
 
@@ -158,7 +160,7 @@ def detail_tables(rows: Sequence[ComparisonRow], footer: Sequence[tuple[str, str
         by_limit.setdefault(row.limit, row)
     limits = [*by_limit.values()]
     return (
-        Table(columns=speed, rows=rows, title="Speed, users and cost", footer=footer),
+        Table(columns=speed, rows=rows, title="Speed, users and cost", note=SPEEDS, footer=footer),
         Table(columns=(*machine, *TRAFFIC), rows=rows, title="Traffic of a token"),
         Table(columns=(*machine, *RESOURCES), rows=rows, title="SRAM, power and energy"),
         Table(columns=(*machine, LIMIT), rows=limits, title="Limits", note="one row for each distinct limit"),

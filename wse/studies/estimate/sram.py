@@ -25,11 +25,14 @@ from wse.studies.results.sram import (
     fullest_table,
     sram_result,
     use_bytes,
+    users_at,
 )
 
 if TYPE_CHECKING:
+    from wse.models.spec import ModelSpec
     from wse.program.program import Program
     from wse.studies.estimate.grades import Grades
+    from wse.studies.estimate.layouts.choose_layout import ChosenLayout
     from wse.studies.estimate.prepare import PreparedEstimate
 
 CONTEXTS: Final = (1024, 2048, 4096, 8192, 32_768)
@@ -52,8 +55,9 @@ class UsersResult(Result):
     """Number of users whose KV caches fit for a certain context length per user."""
 
     context: Annotated[int, Doc("tokens of each user's KV cache")]
-    users: Annotated[int, Doc("users whose KV caches fit beside the buffers of one batch for `system.context`")]
-    block_tokens: Annotated[int, Doc("tokens of a block; a cache occupies whole blocks")]
+    users: Annotated[
+        int, Doc("users whose KV caches fit beside buffers for this context or, if that is longer, `system.context`")
+    ]
 
 
 class SequenceResult(Result):
@@ -73,6 +77,9 @@ class EstimateSram(SramResult):
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]
     users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, for each of several contexts")]
+    block_tokens: Annotated[
+        int, Doc("tokens of a block of the requested KV caches on the stage that fills first; caches occupy blocks")
+    ]
     sequence: Annotated[
         SequenceResult | None, Doc("memory of one sequence; absent for models without linear attention")
     ] = None
@@ -99,7 +106,12 @@ def estimate_sram(prepared_estimate: PreparedEstimate, program: Program, grades:
             grade=grades.weakest(("code_bytes_per_pe",))[0],
             research_bytes_per_pe=load_software(RESEARCH, prepared_estimate.wafer.generation).code_bytes_per_pe,
         ),
-        users=_users(program, prepared_estimate.spec.context_limit),
+        users=tuple(
+            UsersResult(context=context, users=users_at(program, context))
+            for context in _contexts(prepared_estimate.spec, program.context)
+            if context <= program.context
+        ),
+        block_tokens=cache_capacity(program, program.context).block_tokens,
         sequence=_sequence(prepared_estimate),
     )
 
@@ -118,21 +130,18 @@ def _sequence(prepared_estimate: PreparedEstimate) -> SequenceResult | None:
     )
 
 
-def _users(program: Program, context_limit: int) -> tuple[UsersResult, ...]:
-    """Return the number of users whose KV caches fit, for each of several context lengths.
+def _contexts(spec: ModelSpec, context: int) -> list[int]:
+    """Return the contexts to report: ``context``, the model's maximum, and `CONTEXTS` below it."""
+    return sorted({*(c for c in CONTEXTS if c < spec.context_limit), context, spec.context_limit})
 
-    The context lengths are the requested one, the maximum of the model, and all of `CONTEXTS` below
-    this maximum.
 
-    Args:
-        program: The compiled model.
-        context_limit: Maximum context of the model in tokens.
-    """
-    contexts = sorted({*(c for c in CONTEXTS if c < context_limit), program.context, context_limit})
-    capacities = {context: cache_capacity(program, context) for context in contexts}
+def users_at_longer_contexts(layout: ChosenLayout) -> tuple[UsersResult, ...]:
+    """Return the number of users whose KV caches fit, for contexts above the requested one."""
+    requested_context = layout.compilation.options.context
     return tuple(
-        UsersResult(context=context, users=capacity.users(context), block_tokens=capacity.block_tokens)
-        for context, capacity in capacities.items()
+        UsersResult(context=context, users=layout.users_at_longer_context(context))
+        for context in _contexts(layout.prepared.spec, requested_context)
+        if context > requested_context
     )
 
 
@@ -171,30 +180,31 @@ def sram_tables(
         per_token = in_bytes(sequence.kv_bytes_per_token)
         footer.append(("sequence", f"{state}; KV cache of {per_token} per token, {cache} at {context:,} tokens"))
     fullest_pe_table = replace(
-        fullest_table(sram, batch, context, width=width), note=cache_text(batch, context), footer=tuple(footer)
+        fullest_table(sram, batch, context, width=width), note=cache_text(sram, batch, context), footer=tuple(footer)
     )
     room = [] if sram.room is None else [room_table(sram.room, context)]
     return [
         fullest_pe_table,
-        _users_table(sram.users, context, prefix_tokens, replicas, for_one_user=for_one_user),
+        _users_table(sram, context, prefix_tokens, replicas, for_one_user=for_one_user),
         *room,
         *([_stages_table(sram.stages)] if detail else []),
     ]
 
 
 def _users_table(
-    users: tuple[UsersResult, ...], max_context: int, prefix_tokens: int, replicas: int, *, for_one_user: bool
+    sram: EstimateSram, max_context: int, prefix_tokens: int, replicas: int, *, for_one_user: bool
 ) -> Table:
     """Return a table of the number of users whose KV caches fit, by context length.
 
     Args:
-        users: Numbers of users of one replica.
+        sram: SRAM use, with the numbers of users of one replica.
         max_context: Maximum context for which the buffers of the layout are large enough, in tokens.
         prefix_tokens: Tokens at the start of every prompt that all users share, for the note.
         replicas: Number of identical machines that share the users, for the note.
         for_one_user: Whether the layout was chosen for the latency of a single user. A note then
             says how to find layouts with more room.
     """
+    users = sram.users
     rows = [
         {"name": "context", **{str(row.context): row.context for row in users}},
         {"name": "sequences", **{str(row.context): row.users for row in users}},
@@ -203,10 +213,13 @@ def _users_table(
     note = "; --users N and --most-users search for layouts with more room" if for_one_user else ""
     replica = ", on one replica" if replicas > 1 else ""
     prefix = f", with {plural(prefix_tokens, 'shared token')}" if prefix_tokens else ""
-    blocks = " or ".join(f"{block:,}" for block in sorted({row.block_tokens for row in users}))
-    limit_text = (
-        f"above {max_context:,} tokens, buffers such as attention scores also grow, so that fewer sequences may "
-        "fit; an estimate with this --context counts them"
+    block_text = (
+        f"a KV cache grows in blocks of {plural(sram.block_tokens, 'token')}, one per PE row of the stage whose memory "
+        "fills first"
+    )
+    buffers_text = (
+        f"above {max_context:,} tokens, counted with the larger buffers, such as attention scores, that longer "
+        "contexts need; an estimate with this --context may choose a layout with more room"
     )
     return Table(
         columns=columns,
@@ -214,11 +227,8 @@ def _users_table(
         title="Sequences whose KV caches fit",
         note=f"by context length, in this layout{replica}{prefix}{note}",
         footer=(
-            (
-                "blocks",
-                f"a KV cache grows in blocks of {blocks} tokens, one per PE row of the stage whose memory fills first",
-            ),
-            *([("limit", limit_text)] if any(row.context > max_context for row in users) else []),
+            ("blocks", block_text),
+            *([("buffers", buffers_text)] if any(row.context > max_context for row in users) else []),
         ),
     )
 

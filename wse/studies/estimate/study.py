@@ -26,7 +26,7 @@ from wse.studies.estimate.ranges.study import contributions_of, ranges_of, uncer
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.sensitivity import changed_requests, sensitivity_result
-from wse.studies.estimate.sram import estimate_sram
+from wse.studies.estimate.sram import estimate_sram, users_at_longer_contexts
 from wse.studies.estimate.timing.first_token import prompts_result
 from wse.studies.estimate.timing.latency import latency_result
 from wse.studies.estimate.timing.time_run import Routing, time_run
@@ -119,7 +119,11 @@ def _layout_result(layout: ChosenLayout, timed_run: TimedRun) -> EstimateResult:
         cuts=cuts_result(prepared_estimate, result.system),
         search=search_result(choice, prepared_estimate.goal.objective),
         rewrites=rewrites_result(prepared_estimate.spec, prepared_estimate.options, choice.rewrites),
-        sram=replace(result.sram, room=cache_room(layout)),
+        sram=replace(
+            result.sram,
+            users=(*result.sram.users, *users_at_longer_contexts(layout)),
+            room=cache_room(layout),
+        ),
     )
     if prepared_estimate.request.most_users and result.serving is not None:
         max_users = layout.max_users_of_any_layout

@@ -63,6 +63,7 @@ class OperatingPointResult(Result):
     replicas: Annotated[int, Doc("number of identical machines that share the users")]
     ttft_s: Annotated[float, Doc("mean time to first token", "s")]
     tpot_s: Annotated[float | None, Doc("time per output token after the first", "s")] = None
+    request_s: Annotated[float, Doc("mean time from a request to its last token", "s")]
     tokens_per_s_per_user: Annotated[float | None, Doc("1 / `tpot_s`", "tokens/s")] = None
     tokens_per_s: Annotated[float, Doc("output tokens of all users per second, prefill time included", "tokens/s")]
     requests_per_s: Annotated[float, Doc("rate of completed requests", "1/s")]

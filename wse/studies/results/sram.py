@@ -156,15 +156,16 @@ def fullest_table(sram: SramResult, batch: int, context: int, *, width: int = WI
         context: Number of tokens for which each user's KV cache has memory.
         width: Width of the terminal in characters.
     """
-    caches = f"{cache_text(batch, context)}; {capacity_text(sram, batch, context)}"
+    caches = f"{cache_text(sram, batch, context)}; {capacity_text(sram, batch, context)}"
     note = f"{percent(sram.fullest_pe_fraction)} in use; {caches}"
     return sram_table(sram.bytes_per_pe, title=FULLEST_PE, note=note, width=width)
 
 
-def cache_text(batch: int, context: int) -> str:
-    """Return a phrase that states for how many tokens KV caches have memory."""
+def cache_text(sram: SramResult, batch: int, context: int) -> str:
+    """Return a phrase that states for how many tokens KV caches have memory, and whether the fullest PE has a part."""
     tokens = f"for {count(context)} tokens"
-    return f"KV cache {tokens}" if batch == 1 else f"{batch:,} KV caches {tokens} each"
+    caches = f"KV cache {tokens}" if batch == 1 else f"{batch:,} KV caches {tokens} each"
+    return caches if sram.bytes_per_pe.get("kv", 0) else f"{caches}, on other PEs"
 
 
 def capacity_text(sram: SramResult, batch: int, context: int, place: str = "in this layout") -> str:

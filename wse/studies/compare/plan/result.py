@@ -108,6 +108,8 @@ CHOSEN_USERS: Final = (
     "rises (1 if even one user exceeds a limit)",
 )
 """Meaning of the users of a row if none were requested."""
+REQUEST: Final = ("request", "mean time from a request to its last token, by which rows are ordered")
+"""Meaning of the column of request times, which is shown if the objective is latency."""
 KEEPS_WITH_LIMITS: Final = ("meets", "whether all users are served within the limits, and in how many samples")
 """Meaning of the column that states whether a machine meets the limits."""
 
@@ -220,6 +222,7 @@ class PlanResult(Result):
             *([IN_FLIGHT] if self.think_s is not None else []),
             number("ttft_s", "TTFT", seconds, priority=1),
             number("tpot_s", "TPOT", seconds, priority=0 if "tpot_s" in self.targets else 3),
+            *([number("request_s", "request", seconds)] if self.inputs["objective"] == LATENCY else []),
             number("tokens_per_s_per_user", "tok/s/user", three_figures),
             number("tokens_per_s", "tok/s", count, priority=5),
             number("usd_per_million_tokens", "USD/Mtok", three_figures),
@@ -246,7 +249,7 @@ class PlanResult(Result):
             " among layouts within the limits or, if there are none, the nearest to them" if self.targets else ""
         )
         return [
-            *[line for line in (KEEPS_WITH_LIMITS, ROOM, *column_meanings.items()) if line[0] in titles],
+            *[line for line in (KEEPS_WITH_LIMITS, ROOM, REQUEST, *column_meanings.items()) if line[0] in titles],
             *([(f"of {self.users:,}", FEWER_USERS)] if any(row.users < (self.users or 0) for row in self.rows) else []),
             ("layouts", f"each chosen for {PURPOSES[self.inputs['objective']]}{limits_text} (--objective)"),
             ("◆", "no other row is better in tok/s/user or USD/Mtok without being worse in the other"),

@@ -61,15 +61,10 @@ def rank(row: PlannedRow, goal: Goal) -> tuple[bool, float]:
     if not row.keeps:
         return True, row.excess
     if goal.objective == LATENCY:
-        return False, request_latency_s(row)
+        return False, row.request_s
     if goal.objective == THROUGHPUT:
         return False, -row.tokens_per_s
     return False, million_tokens_usd(row)
-
-
-def request_latency_s(row: PlannedRow) -> float:
-    """Return the time from a request to its last output token in seconds."""
-    return row.ttft_s + (row.new_tokens - 1) * (row.tpot_s or 0.0)
 
 
 def usd_per_hour(row: PlannedRow) -> float:

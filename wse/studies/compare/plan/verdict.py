@@ -12,7 +12,7 @@ from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT, Goal
 from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.certainty import million_tokens_usd, usd_per_chip_hour
 from wse.studies.compare.plan.result import CheaperResult, PlannedRow
-from wse.studies.compare.plan.rows import compares_hours, request_latency_s, usd_per_hour
+from wse.studies.compare.plan.rows import compares_hours, usd_per_hour
 
 BEST: Final = {LATENCY: "fastest", THROUGHPUT: "one with the most throughput", COST: "cheapest per token"}
 """Description of the machine that comes first for each objective."""
@@ -168,7 +168,7 @@ def _figures(row: PlannedRow, goal: Goal) -> str:
     if goal.objective == THROUGHPUT:
         return f"{count(row.tokens_per_s)} tokens/s of all users and {cost}"
     if goal.objective == LATENCY:
-        return f"{seconds(request_latency_s(row))} per request and {cost}"
+        return f"{seconds(row.request_s)} per request and {cost}"
     return f"{cost} and {three_figures(row.tokens_per_s_per_user or 0.0)} tokens/s per user"
 
 

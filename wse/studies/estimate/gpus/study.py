@@ -92,7 +92,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             tpot_s=tpot_s,
             tpot_by=GpuTpotParts(**asdict(decode), prompts_s=tpot_s - decode.total_s),
             bound_s=server.roofline([_decoded(prepared_estimate, prepared_estimate.users_of_one)]).bound_s,
-            request_s=serving.ttft_s + (prepared_estimate.new_tokens - 1) * tpot_s,
+            request_s=serving.request_s,
         ),
         decode=GpuDecodeResult(
             tokens_per_s_per_user=1 / tpot_s,

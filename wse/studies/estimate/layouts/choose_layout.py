@@ -18,6 +18,7 @@ from wse.serving.operating_point import operating_point
 from wse.serving.plan import saturating_users
 from wse.studies.compile.capacity import users_by_bytes
 from wse.studies.compile.choose import NARROW, compile_with_remedies
+from wse.studies.compile.layout_changes import Version, users_that_fit
 from wse.studies.compile.room import with_chosen
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout
 from wse.studies.estimate.layouts.layout_versions import Variant, variants_of
@@ -71,6 +72,18 @@ class ChosenLayout:
         )
         room = _room_of(p, (self.compilation.program, *programs))
         return max_users_with_room(p, room, users_by_bytes(p) + 1)
+
+    def users_at_longer_context(self, context: int) -> int:
+        """Return how many users' KV caches fit on the layout if it is compiled for a longer context.
+
+        Some buffers, such as those of attention scores, grow with the context. The layout is
+        compiled with the same choices, but only for a reduced model.
+
+        Args:
+            context: Number of tokens in each user's KV cache.
+        """
+        options = replace(self.compilation.options, context=context)
+        return users_that_fit(Version(self.prepared, options, self.compilation.choice), context)
 
     def layout_with_room(self, users: int) -> LayoutResult | None:
         """Return another layout on which the KV caches of a number of users of one replica fit.

@@ -31,6 +31,7 @@ class MachineResult(Result):
         None
     )
     cache_wafers: Annotated[int | None, Doc("number of wafers that only store KV caches; absent if none do")] = None
+    draft_wafers: Annotated[int | None, Doc("number of wafers that only store a draft model; absent if none do")] = None
     gpus: Annotated[int | None, Doc("number of GPUs")] = None
     stack: Annotated[str | None, Doc("serving stack; for GPUs")] = None
     stages: Annotated[int, Doc("stages of the pipeline")]
@@ -52,8 +53,9 @@ class MachineResult(Result):
     @property
     def systems(self) -> str:
         """Number and name of the wafers or GPUs of one replica, such as "2 wse3 wafers (1 only for KV caches)"."""
-        caches = f" ({self.cache_wafers} only for KV caches)" if self.cache_wafers else ""
-        return f"{self.systems_of(1)}{caches}"
+        other_uses = {"KV caches": self.cache_wafers, "drafts": self.draft_wafers}
+        texts = [f"{wafers} only for {use}" for use, wafers in other_uses.items() if wafers]
+        return self.systems_of(1) + (f" ({', '.join(texts)})" if texts else "")
 
     def systems_of(self, replicas: int) -> str:
         """Return the number and name of the wafers or GPUs of several replicas."""

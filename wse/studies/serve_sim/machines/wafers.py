@@ -44,7 +44,8 @@ def wafer_machine(
     prepared_estimate = layout.prepared
     drafted = drafted_costs(prepared_estimate, layout.compilation, draft_tokens)
     program, costs, drafts = drafted.compilation.program, drafted.costs, drafted.drafts
-    wafers = program.wafers + (0 if drafts is None else drafts.wafers) + parking.storage_wafers
+    draft_wafers = 0 if drafts is None else drafts.wafers
+    wafers = program.wafers + draft_wafers + parking.storage_wafers
     wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
     element_bytes = ELEMENT_BYTES[prepared_estimate.options.activation_type]
     kv_bytes = kv_bytes_per_token(spec, element_bytes)
@@ -61,6 +62,7 @@ def wafer_machine(
             name=wafer.name,
             wafers=wafers,
             cache_wafers=parking.storage_wafers or None,
+            draft_wafers=draft_wafers or None,
             stages=len(program.stages),
             mapping=program.mapping_name,
             kv_capacity_users=users_that_fit(costs, mean_tokens, prepared_estimate.options.prefix_tokens),
