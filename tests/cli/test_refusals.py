@@ -99,6 +99,8 @@ def test_refusal_precedes_compilation(wse: Wse, tiny: Path, monkeypatch: pytest.
 def test_refusal_of_invalid_utf8_and_of_a_too_long_name(wse: Wse, tiny: Path) -> None:
     assert "UTF-8" in wse("run", "--prompt", "a\udcffb").refusal()
     assert "too long" in wse("run", tiny, "--prompt-ids", "1", "--trace", f"{'n' * 300}.h5").refusal()
+    assert "too long" in wse("compare", tiny, "--html", f"{'n' * 300}.html").refusal()
+    assert "too long" in wse("inspect", "n" * 300).refusal()
 
 
 CONTROLS = "\n\r\t\x1b[2J\x07\x08\x7f\x85\u2028\u2029\u202e\u200b\ufeff"

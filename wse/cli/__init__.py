@@ -48,10 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drop_stdout()
         return 0
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno == errno.ENOSPC:
+            message = "no space left on the device: free some, or write elsewhere"
+        elif error.errno == errno.ENAMETOOLONG:
+            message = f"{str(error.filename)[:20]}...: too long for the path of a file; give a shorter one"
+        else:
             raise
         drop_stdout()
-        sys.stderr.write("wse: no space left on the device: free some, or write elsewhere\n")
+        sys.stderr.write(f"wse: {message}\n")
         return 2
     if is_process:
         gc.freeze()  # spares Python a last search for reference cycles among all objects

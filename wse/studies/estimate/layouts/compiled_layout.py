@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any
 
 from wse.backends.fabric.model import Fabric
 from wse.cache.content_key import content_key
@@ -69,67 +69,6 @@ def timed_deployment(prepared_estimate: PreparedEstimate, program: Program) -> W
     mean_cycles = mean_token_cycles(fabric, prepared_estimate)
     pipelining = pipelining_result(fabric, prompts, middle_cost, mean_cycles, with_rows=False)
     return deployment_of(prepared_estimate, program, pipelining)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDeployment:
-    """The numbers that determine how fast a layout serves users, in the form stored in the cache.
-
-    They follow from the layout and its request. Prices are not stored.
-
-    Attributes:
-        max_concurrency, chips, slots, token_s, stage_s, prompt_s, chunk_s, delay_s: As in
-            `WaferDeployment`.
-    """
-
-    max_concurrency: int
-    chips: int
-    slots: int
-    token_s: float
-    stage_s: float
-    prompt_s: float
-    chunk_s: float
-    delay_s: float
-
-    def deployment(self, prepared_estimate: PreparedEstimate) -> WaferDeployment:
-        """Combine the stored numbers with the lengths, pauses and prices of a request to a deployment."""
-        numbers = {name: getattr(self, name) for name in NUMBERS}
-        return WaferDeployment(shape=prepared_estimate.shape, economics=prepared_estimate.economics, **numbers)
-
-
-NUMBERS: Final = tuple(field.name for field in fields(StoredDeployment))
-"""Fields that `StoredDeployment` and `WaferDeployment` have in common."""
-
-
-def stored_deployment(
-    prepared_estimate: PreparedEstimate, options: Options, choice: Choice, compile_program: Callable[[], Program | None]
-) -> StoredDeployment | None:
-    """Return how fast a layout serves users, from the cache if possible.
-
-    Args:
-        prepared_estimate: The request, with the users per pass for which the layout is compiled.
-        options: Options of the compiler for the layout.
-        choice: The layout, chunk sizes and rewrites.
-        compile_program: Function that returns the compiled layout, or None if it does not fit. It
-            is called only if the cache has no result.
-
-    Returns:
-        The numbers, or None if the layout does not fit.
-    """
-
-    def compute() -> StoredDeployment | None:
-        """Compile and time the layout."""
-        program = compile_program()
-        if program is None:
-            return None
-        deployment = timed_deployment(p, program)
-        numbers = {name: getattr(deployment, name) for name in NUMBERS}
-        return StoredDeployment(**numbers)
-
-    p = prepared_estimate
-    inputs = p.spec, p.wafer, p.software, p.options, p.new_tokens, options, choice
-    key = None if p.meshes else content_key("deployment", *inputs)
-    return cached(key, StoredDeployment | None, compute)
 
 
 Rank = tuple[bool, float, float]
@@ -200,33 +139,38 @@ def compiled_layout(
     search_result: Compilation,
     finalist: int,
 ) -> CompiledLayout | None:
-    """Combine a layout with the numbers that determine how fast it serves users.
+    """Combine a layout with the times that determine how fast it serves users, from the cache if possible.
 
     The result is None if the layout does not fit.
 
     Args:
-        prepared_estimate: The request.
+        prepared_estimate: The request, with the users per pass for which the layout is compiled.
         options, choice: Options and choices of the compiler for the layout.
-        compile_layout: Function that returns the compiled layout, or None if it does not fit.
+        compile_layout: Function that returns the compiled layout, or None if it does not fit. It is
+            called only if the cache has no times of the layout.
         search_result: Result of the search that found this layout or its original.
         finalist: Index of the layout in ``search_result.compiled_trials``. For a variant of a
             layout that the search found, the index of the original layout.
     """
 
-    def compile_program() -> Program | None:
-        """Return the Program of the layout, or None if it does not fit."""
-        candidate = compile_layout()
-        return None if candidate is None else candidate.program
+    p = prepared_estimate
+    inputs = p.spec, p.wafer, p.software, p.options, p.new_tokens, options, choice
+    key = None if p.meshes else content_key("deployment", *inputs)
 
-    numbers = stored_deployment(prepared_estimate, options, choice, compile_program)
-    if numbers is None:
+    def compute() -> WaferDeployment | None:
+        """Compile and time the layout. The result has no price, which is not an input of the key."""
+        candidate = compile_layout()
+        return None if candidate is None else replace(timed_deployment(p, candidate.program), economics=None)
+
+    deployment = cached(key, WaferDeployment | None, compute)
+    if deployment is None:
         return None
     return CompiledLayout(
-        prepared=prepared_estimate,
+        prepared=p,
         options=options,
         choice=choice,
         compile_layout=compile_layout,
-        deployment=numbers.deployment(prepared_estimate),
+        deployment=replace(deployment, shape=p.shape, economics=p.economics),
         search_result=search_result,
         finalist=finalist,
     )
