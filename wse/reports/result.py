@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self, TypeVar, dataclass_transform, get_args
 import numpy as np
 
 from wse.reports.page.html_table import tables_as_html
-from wse.reports.table import Table
+from wse.reports.table import Column, Table
 from wse.reports.terminal import WIDEST
 
 
@@ -127,6 +127,18 @@ def docs_of(result: type) -> dict[str, Doc]:
     """Return the field descriptions of a result class, keyed by field name."""
     hints = get_type_hints(result, include_extras=True)
     return {name: doc for name, hint in hints.items() for doc in get_args(hint)[1:] if isinstance(doc, Doc)}
+
+
+def column_of(result: type, key: str, title: str, **settings: Any) -> Column:
+    """Return a table column for a field of a result class, explained by the field's documentation.
+
+    Args:
+        result: The class.
+        key: Name of the field.
+        title: Heading.
+        settings: Other arguments of `Column`. ``doc`` replaces the documentation of the field.
+    """
+    return Column(**{"key": key, "title": title, "doc": docs_of(result)[key].text, **settings})
 
 
 @cache

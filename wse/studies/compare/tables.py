@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
-from wse.reports.result import docs_of
+from wse.reports.result import column_of
 from wse.reports.table import Column, Table
 from wse.reports.terminal import (
     count,
@@ -19,17 +20,7 @@ from wse.reports.terminal import (
 )
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
-
-def _column(key: str, title: str, **settings: Any) -> Column:
-    """Return a table column for a field of `ComparisonRow`.
-
-    Args:
-        key: Name of the field.
-        title: Heading.
-        settings: Other arguments of `Column`. If ``doc`` is missing, the column is explained by the
-            documentation of the field.
-    """
-    return Column(**{"key": key, "title": title, "doc": docs_of(ComparisonRow)[key].text, **settings})
+_column = partial(column_of, ComparisonRow)
 
 
 def _number(key: str, title: str, formatter: Callable[[Any], str], **settings: Any) -> Column:

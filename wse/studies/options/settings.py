@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Protocol, TypeVar
 
 from wse.errors import BadInput, UnknownName
@@ -88,6 +89,7 @@ class Setting:
         return round(product)
 
 
+@cache
 def machine_numbers() -> dict[str, type]:
     """Return the names of the numbers that ``--set`` can replace, with their types.
 

@@ -34,6 +34,7 @@ OF_GPUS: Final = frozenset(("gpu", "gpus", "stack", "parallelism"))
 _KINDS: Final = {int: "a whole number", float: "a number", str: f"a text of 1 to {LONGEST_TEXT:,} characters"}
 
 
+@cache
 def _options() -> dict[str, RequestField]:
     """Return the estimate options that a sweep can vary, keyed by option name."""
     all_options = options_of(EstimateRequest)

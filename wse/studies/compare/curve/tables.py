@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
-from wse.reports.result import docs_of
+from wse.reports.result import column_of
 from wse.reports.table import Column, Table
 from wse.reports.terminal import count, range_text, seconds, three_figures
 from wse.serving.goal import FAST_TIMES
@@ -20,17 +21,7 @@ def _speed(row: Any) -> str:
     return three_figures(row.tokens_per_s_per_user)
 
 
-def _column(key: str, title: str, **settings: Any) -> Column:
-    """Return a table column for a field of `CurveRow`.
-
-    Args:
-        key: Name of the field.
-        title: Heading of the column.
-        settings: Other arguments of `Column`. If ``doc`` is missing, the column is explained by the
-            documentation of the field.
-    """
-    return Column(**{"key": key, "title": title, "doc": docs_of(CurveRow)[key].text, **settings})
-
+_column = partial(column_of, CurveRow)
 
 MACHINE: Final = _column("machine", "machine", wraps=True, min_width=24)
 USERS: Final = _column("users", "users", formatter=count, numeric=True)
