@@ -72,8 +72,8 @@ def claims(
         numbers: Numbers of the claims to check, from 1. Without numbers, all claims are checked.
         page: Markdown file to write, a page on all claims. The plots are written next to it.
         png: Image file to write, the plot of a single claim.
-        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
-            price is exact: it has no range.
+        price: USD per hour of one wafer (`wafer`, or a name of `wse wafers`) or one GPU (a name of
+            `wse gpus`). The price is exact: it has no range.
         on_progress: Called with (claims done, total claims, current computation).
     """
     from wse.studies.claims.study import decide_to_files
@@ -102,8 +102,9 @@ def scenario(
             file.
         html: HTML file to write, a page with tables and drawings.
         png: Image file to write, with the drawings.
-        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
-            price is exact: it has no range. It overrides the table [prices] of the file.
+        price: USD per hour of one wafer (`wafer`, or a name of `wse wafers`) or one GPU (a name of
+            `wse gpus`). The price is exact: it has no range. It overrides the table [prices] of the
+            file.
         jobs: Number of processes. None uses all cores.
         on_progress: Called with (placements done, total placements, current placement).
     """

@@ -8,14 +8,14 @@ import pytest
 import wse
 from wse import api, errors
 from wse.cli.reference import json_keys, python_api
-from wse.cli.reference.files import COMMITTED
+from wse.cli.reference.files import FILES
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("path", COMMITTED)
+@pytest.mark.parametrize("path", FILES)
 def test_file_is_current(path: str) -> None:
-    assert (ROOT / path).read_text(encoding="utf-8") == COMMITTED[path](), "run: python -m wse.cli.reference ."
+    assert (ROOT / path).read_text(encoding="utf-8") == FILES[path](), "run: python -m wse.cli.reference ."
 
 
 def test_python_page_lists_all_functions_results_and_errors() -> None:

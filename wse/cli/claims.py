@@ -33,8 +33,8 @@ def claims(
         number: Claims to explain, by their numbers. Default: all.
         page: Also write a page of the claims, with their plots in the same folder.
         png: Also draw the plot of one claim.
-        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
-            price is exact: it has no range.
+        price: USD per hour of one wafer (`wafer`, or a name of `wse wafers`) or one GPU (a name of
+            `wse gpus`). The price is exact: it has no range.
     """
     from wse.reports.progress import CLAIMING, progress_on
     from wse.studies.claims.study import decide_to_files

@@ -37,8 +37,9 @@ def scenario(
         name: A bundled scenario, or a TOML file. Without it, list the bundled ones.
         png: Write its drawings as an image.
         html: Write one page with tables and drawings.
-        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
-            price is exact: it has no range. It overrides the table [prices] of the file.
+        price: USD per hour of one wafer (`wafer`, or a name of `wse wafers`) or one GPU (a name of
+            `wse gpus`). The price is exact: it has no range. It overrides the table [prices] of the
+            file.
         detail: Also list all combinations, with each figure, and assumptions.
     """
     from wse.errors import BadInput

@@ -16,8 +16,7 @@ _HEAD: Final = f"""\
 {GENERATED}
 
 This page lists all commands of `wse` with their options. `wse COMMAND --help` shows the same. Every
-command also accepts `--json`. `python -m wse.cli.reference .` in a checkout writes a list of all
-keys of this output to `docs/reference/json.md`. Logs and progress go to stderr.
+command also accepts `--json`, which prints [these keys](json.md). Logs and progress go to stderr.
 
 The exit code is 0 on success, 2 if the user can correct the command (with one line on stderr), and
 1 if wse has a bug. `wse --install-completion` installs the completion of commands, options and

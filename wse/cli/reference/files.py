@@ -26,12 +26,10 @@ def kernels_page() -> str:
     return "\n".join([_KERNELS_HEAD, *markdown_table(("kernel", "what it computes on a PE"), rows), ""])
 
 
-COMMITTED: Final[dict[str, Callable[[], str]]] = {
+FILES: Final[dict[str, Callable[[], str]]] = {
     "docs/reference/cli.md": command_line.page,
+    "docs/reference/json.md": json_keys.page,
     "docs/reference/kernels.md": kernels_page,
     "docs/reference/python.md": python_api.page,
 }
-"""The pages that are part of the repository."""
-
-FILES: Final = COMMITTED | {"docs/reference/json.md": json_keys.page}
-"""All pages. The page of JSON keys is long, so it is written on request and ignored by git."""
+"""The functions that return the content of the pages, keyed by path."""

@@ -98,17 +98,20 @@ VIEWS: Final[dict[str, type[View]]] = {
 """Result class of each view of a trace."""
 
 _HEAD: Final = f"""\
-# JSON of the commands
+# JSON output
 
 {GENERATED}
 
-What `wse COMMAND --json` prints, and what `.to_dict()` of the same result gives in Python, where each key is an
-attribute: `wse.estimate("llama-3-8b").decode.tokens_per_s_per_user` is the key `decode.tokens_per_s_per_user`.
+This page lists the keys that each command prints with `--json`. They are also the fields of the
+results of [Python functions](python.md): the key `serving.tokens_per_s_per_user` is
+`wse.estimate("llama-3-8b").serving.tokens_per_s_per_user`.
 
-- A dot means an object inside of an object, `[]` each element of a list, `NAME` a key that depends on what was asked.
-- A key that does not apply is absent; it is never null for zero. Those in *italics* may be absent.
-- A number that is none (not a number, infinity) is null.
-- Keys stay within a version; new ones may be added.
+- `a.b` is the key `b` of the object `a`, `a[].b` is the key `b` of each element of the list `a`,
+  and `NAME` stands for keys that depend on the request.
+- Keys in *italics* are absent if they do not apply.
+- Infinite and undefined numbers are `null`.
+- Later versions may add keys. The [changelog](../../CHANGELOG.md) lists keys that are renamed or
+  removed.
 """
 
 
@@ -205,8 +208,8 @@ def _sentence(text: str) -> str:
 _WORDS: Final = {
     int: "integer",
     float: "number",
-    str: "text",
-    bool: "truth value",
+    str: "string",
+    bool: "boolean",
     list: "list",
     dict: "object",
     NoneType: "null",

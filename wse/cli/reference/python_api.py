@@ -27,7 +27,7 @@ _HEAD: Final = f"""\
 import wse
 
 result = wse.estimate("llama-3-8b", dtype="fp8")
-print(result.system.wafers, result.decode.tokens_per_s_per_user)
+print(result.system.wafers, result.serving.tokens_per_s_per_user)
 ```
 
 Each function runs the command of the same name. Its arguments are options of the command, with
@@ -44,10 +44,9 @@ below list them. Elsewhere, use the result: `result.to_dict()` for `--json`,
 _RESULTS: Final = """\
 ## Results
 
-Most functions return a frozen dataclass, whose fields are the keys that the command prints with
-`--json`. In a checkout, `python -m wse.cli.reference .` lists them all in `docs/reference/json.md`.
-A field that does not apply is `None`. `.tables()` returns the tables that terminals and notebooks
-show.
+Most functions return a frozen dataclass, whose fields are the [keys](json.md) that the command
+prints with `--json`. A field that does not apply is `None`. `.tables()` returns the tables that
+terminals and notebooks show.
 """
 _TRACE: Final = """\
 ### Trace
@@ -119,7 +118,10 @@ def _type(annotation: Any) -> str:
 
 def _result(command: str, result: type[Result]) -> Iterator[str]:
     """Yield the section of a command's result class: its fields, methods and properties."""
-    yield from (f"### {result.__name__}", "", f"{first_line(result)} Fields: the keys of `wse {command} --json`.", "")
+    section = re.sub(r"[^\w -]", "", f"wse {command}".lower()).replace(
+        " ", "-"
+    )  # as GitHub derives it from the heading
+    yield from (f"### {result.__name__}", "", f"{first_line(result)} [Fields](json.md#{section})", "")
     members = list(_members(result, Result))
     yield from (*members, *([""] if members else []))
 

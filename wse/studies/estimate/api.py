@@ -169,8 +169,8 @@ def estimate(
             missing.
         economics: TOML file with powers and prices, in the format of wse/data/economics.toml. They
             replace the bundled ones; those that the file does not state are kept.
-        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
-            price is exact: it has no range. It overrides economics.
+        price: USD per hour of one wafer (`wafer`, or a name of `wse wafers`) or one GPU (a name of
+            `wse gpus`). The price is exact: it has no range. It overrides economics.
         network: TOML file with times of network and service between user and machine, in the format
             of wse/data/network.toml. They replace the bundled ones; those that the file does not
             state are kept.

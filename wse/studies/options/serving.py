@@ -185,8 +185,8 @@ class CostOptions:
     Attributes:
         economics: TOML file with powers and prices, in the format of wse/data/economics.toml. They
             replace the bundled ones; those that the file does not state are kept.
-        price: USD per hour of one machine: wafer, or a name of `wse wafers` or `wse gpus`. The
-            price is exact: it has no range. It overrides --economics.
+        price: USD per hour of one wafer (`wafer`, or a name of `wse wafers`) or one GPU (a name of
+            `wse gpus`). The price is exact: it has no range. It overrides --economics.
     """
 
     PANEL: ClassVar[Panel] = "Output"

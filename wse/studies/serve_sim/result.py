@@ -247,7 +247,10 @@ class ServeResult(Result):
                 state = f"Stable with the stated constants, overloaded in {samples}"
             come = f"{state}: {three_figures(rate)} requests/s arrive, {share} of the capacity of {capacity}."
             if option and self.ranges:
-                come += " In the intervals below, the rate follows the capacity of each sample; --rate fixes it."
+                come += (
+                    " The 90 % intervals are of samples of the uncertain inputs, each loaded to this share of its own "
+                    "capacity (with --rate, all at the same rate)."
+                )
         if self.served is None:
             return come
         come += self._limit()
