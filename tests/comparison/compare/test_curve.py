@@ -152,7 +152,8 @@ def test_verdict_has_the_figures_of_the_machines() -> None:
     wafers, gpus = wafer(0.001, usd_per_hour=10), gpu(0.019, 0.001, room=31, usd_per_hour=0.1)
     assert verdict_of(wafers, gpus) == (
         "Compared: wse3 (1 wafer), h200 (1 GPU). Other numbers of wafers or GPUs (--wafers, --gpus) may be cheaper.",
-        "One user is 20 times as fast on 1 wse3 (bands) as on 1 h200 (vllm): 1,000 tokens/s against 50 tokens/s.",
+        "After the first token, one user is 20 times as fast on 1 wse3 (bands) as on 1 h200 (vllm): 1,000 tokens/s "
+        "against 50 tokens/s.",
         "A token is cheapest on 1 h200 (vllm), 0.0448 USD per million with "
         "31 users of 20 tokens/s, against 2.78 USD per million on 1 wse3 (bands).",
         "At equal speed per user, tokens are cheaper on these wafers only where GPUs are too slow. The GPUs compared "

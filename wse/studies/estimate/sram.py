@@ -219,7 +219,7 @@ def _users_table(
     )
     buffers_text = (
         f"above {max_context:,} tokens, counted with the larger buffers, such as attention scores, that longer "
-        "contexts need; an estimate with this --context may choose a layout with more room"
+        "contexts need; an estimate with requests of this length (--prompt-len) may choose a layout with more room"
     )
     return Table(
         columns=columns,

@@ -76,7 +76,7 @@ def _speed(fastest_machines: Sequence[Machine], samples: SampledMachines) -> str
         for machine in fastest_machines
     )
     comparison = "as fast" if times < 1 + EQUAL else f"{_times(times)} as fast"
-    return f"One user is {comparison} on {winner.text} as on {loser.text}: {rates}."
+    return f"After the first token, one user is {comparison} on {winner.text} as on {loser.text}: {rates}."
 
 
 def _interval(machine: Machine, samples: SampledMachines, users: int, figure: str) -> str:

@@ -16,7 +16,7 @@ from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
 from wse.program.routing import EVEN
-from wse.reports.terminal import in_bytes, plural
+from wse.reports.terminal import count, plural
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafts.free_regions import FreeRegion, free_regions
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
@@ -239,9 +239,9 @@ def _refusal(prepared_estimate: PreparedEstimate, name: str, regions: list[FreeR
     if largest_region is not None:
         free_bytes = free_bytes_per_pe(draft.wafer, draft.software)
         rect = largest_region.rect
-        free_text = f"{rect.rows}x{rect.cols} PEs with {in_bytes(largest_region.pes * free_bytes)}"
+        free_text = f"{rect.rows}x{rect.cols} PEs with {count(largest_region.pes * free_bytes)} B"
     return (
-        f"--draft-place {SAME}: the weights of {name} need {in_bytes(draft.weight_bytes)} of SRAM, not "
+        f"--draft-place {SAME}: the weights of {name} need {count(draft.weight_bytes)} B of SRAM, not "
         f"counting padding and caches, and the largest rectangle that the layout chosen for "
         f"{prepared_estimate.spec.name} leaves free on {plural(prepared_estimate.options.wafers, 'wafer')} is "
         f"{free_text}{fault}; {_wafers_remedy(draft)}"
