@@ -141,11 +141,11 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
     hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
     base = ", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items())
     yield from ("# How emulation time scales", "")
-    yield "Read this page to estimate how long `wse run` takes for a larger mesh, model or machine, and which"
-    yield "sizes affect its run time most. All times are for the computer that runs the emulation, not for the"
-    yield "emulated wafer."
+    yield "Read this page to estimate how long `wse run` takes for a larger mesh or model or on another"
+    yield "computer, and which sizes affect its run time most. All times are for the computer that runs the"
+    yield "emulation, not for the emulated wafer."
     yield from ("", "`python tests/benchmarks/growth.py --output docs/performance.md` measured these times on this")
-    yield "machine:"
+    yield "computer:"
     yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
     yield from ("## Scaling in one parameter at a time", "")
     yield f"The model is a small Llama ({hidden} hidden features, {inner} features in the feed-forward block, random"

@@ -1,4 +1,4 @@
-"""Options for the engine that does the work: processes on this machine, or a Ray cluster."""
+"""Options for the engine that does the work: processes on this computer, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ENGINES: Final = (LOCAL, RAY)
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """Options for the place where work runs: processes on this machine, or a Ray cluster.
+    """Options for the place where work runs: processes on this computer, or a Ray cluster.
 
     Attributes:
         engine: Run in processes on this computer, or on a Ray cluster (pip install 'wse[ray]').
-        ray_address: Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: a
-            cluster of this machine alone, for as long as the command runs.
+        ray_address: Ray cluster that this computer belongs to, as HOST:PORT or auto. Default: a
+            cluster of this computer alone, for as long as the command runs.
     """
 
     PANEL: ClassVar[Panel] = "Machines"
@@ -30,7 +30,7 @@ class EngineChoice:
 
 
 THIS_MACHINE: Final = EngineChoice()
-"""The default engine: processes on this machine."""
+"""The default engine: processes on this computer."""
 
 
 def check_engine(choice: EngineChoice) -> None:

@@ -130,8 +130,8 @@ def run(
         profile_output: With profile: file for the flame graph, in the format of speedscope.
         engine (local|ray): Run in processes on this computer, or on a Ray cluster (pip install
             'wse[ray]').
-        ray_address: Ray cluster that this machine belongs to, as HOST:PORT or auto. Default: a
-            cluster of this machine alone, for as long as the command runs.
+        ray_address: Ray cluster that this computer belongs to, as HOST:PORT or auto. Default: a
+            cluster of this computer alone, for as long as the command runs.
         wavelets: Also simulate the last pass wavelet by wavelet, and trace every move.
         on_text: Called with the text of the prompt and then with each part of generated text, if
             there is only one prompt.

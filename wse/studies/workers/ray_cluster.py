@@ -191,7 +191,7 @@ def _connect(ray: Any, address: str | None, folder: str) -> None:
         BadInput: No cluster responds, its Ray version differs, or no cluster can be started.
     """
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    failed = "--engine ray: no cluster could be started on this machine", "leave out --engine, or give --ray-address"
+    failed = "--engine ray: no cluster could be started on this computer", "leave out --engine, or give --ray-address"
     try:
         if address is None:
             sizes = {"num_cpus": cores(), "object_store_memory": OBJECT_STORE_BYTES}

@@ -46,7 +46,7 @@ def compare(
         on_progress: Called with (combinations done, total number, last combination),
             at the start and after each combination.
         jobs: Number of processes. None uses all cores, or all CPUs of a cluster. With one process
-            on this machine, no other process is started.
+            on this computer, no other process is started.
         engine: Engine that runs the processes.
 
     Raises:

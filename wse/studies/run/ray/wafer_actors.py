@@ -48,7 +48,7 @@ class WaferJob:
     def weights(self) -> Callable[[str], Source]:
         """Return a function that looks up the weights of a tensor by name.
 
-        The weights are read from files on this machine, or are random with the requested seed.
+        The weights are read from files on this computer, or are random with the requested seed.
         """
         request = self.request
         return weights_of(request, load_model(request.model, with_weights=request.weights is None))
@@ -72,7 +72,7 @@ class WaferActor:
             threads: Maximum number of kernel threads.
 
         Raises:
-            BadModel: The weights are not on this machine, or cannot be used.
+            BadModel: The weights are not on this computer, or cannot be used.
         """
         import numba
 
