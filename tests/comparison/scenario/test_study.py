@@ -102,7 +102,7 @@ def test_fast_tier_is_the_largest_that_is_fast_enough() -> None:
     table = scenario(models=[{"model": "llama-3.1-70b", "dtype": "fp8"}], machines=[EIGHT_H200], tiers=TIERS)
     first, second, *impossible = answer(table, jobs=1).combinations
     assert [one.prediction for one in impossible] == [None, None]  # both are listed
-    assert second.tiers is None or second.tiers.ordinary_users < first.tiers.ordinary_users
+    assert second.tiers is None or second.tiers.plain_users < first.tiers.plain_users
     tiers = first.tiers
 
     def rate(users: int) -> tuple[float, float]:
@@ -110,9 +110,9 @@ def test_fast_tier_is_the_largest_that_is_fast_enough() -> None:
         result = wse.estimate("llama-3.1-70b", **asked, **LENGTHS)
         return result.decode.tokens_per_s_per_user, result.cost.usd_per_million_tokens
 
-    slow, quick = rate(tiers.ordinary_users), rate(tiers.fast_users)
-    assert slow[0] >= 60 > rate(tiers.ordinary_users + 1)[0]
-    assert tiers.ordinary_tokens_per_s_per_user == pytest.approx(slow[0])
+    slow, quick = rate(tiers.plain_users), rate(tiers.fast_users)
+    assert slow[0] >= 60 > rate(tiers.plain_users + 1)[0]
+    assert tiers.plain_tokens_per_s_per_user == pytest.approx(slow[0])
     assert quick[0] >= 120 > rate(tiers.fast_users + 1)[0]
     assert tiers.speed_up == pytest.approx(quick[0] / slow[0])
     assert tiers.cost_ratio == pytest.approx(quick[1] / slow[1])
@@ -130,14 +130,14 @@ def test_unreachable_fast_tier_has_one_user_and_is_ruled_out() -> None:
 
 
 @pytest.mark.slow
-def test_drafts_for_the_fast_tier_do_not_change_the_ordinary_tier() -> None:
+def test_drafts_for_the_fast_tier_do_not_change_the_plain_tier() -> None:
     table = {"models": [{"model": "llama-3.1-70b", "dtype": "fp8"}], "machines": [EIGHT_H200], "drafts": DRAFTS}
     tiers = {"plain_speed": 60.0, "speed_up": 2.0}
     both, fast = (answer(scenario(**table, tiers=tiers | {"drafts": which}), jobs=1) for which in ("both", "fast"))
     plain, drafted = fast.combinations
-    assert drafted.tiers.ordinary_tokens_per_s_per_user == plain.tiers.ordinary_tokens_per_s_per_user
+    assert drafted.tiers.plain_tokens_per_s_per_user == plain.tiers.plain_tokens_per_s_per_user
     assert drafted.tiers.fast_users > plain.tiers.fast_users
-    assert both.combinations[1].tiers.ordinary_users > plain.tiers.ordinary_users
+    assert both.combinations[1].tiers.plain_users > plain.tiers.plain_users
 
 
 def test_figure_of_one_machine_is_not_compared_with_another() -> None:

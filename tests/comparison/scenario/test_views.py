@@ -113,9 +113,9 @@ AT_LEAST = published(relation="at_least")
 
 
 TIERS = TiersResult(
-    ordinary_users=64,
-    ordinary_tokens_per_s_per_user=40.0,
-    **costs(4, 5, 8, "ordinary_"),
+    plain_users=64,
+    plain_tokens_per_s_per_user=40.0,
+    **costs(4, 5, 8, "plain_"),
     fast_users=8,
     fast_tokens_per_s_per_user=104.0,
     **costs(12, 15, 24, "fast_"),

@@ -153,22 +153,22 @@ def test_region_on_rows_lost_to_dead_pes_is_refused(tmp_path: Path) -> None:
 
 
 def test_transposed_regions_use_rows_of_the_transposed_mesh(tmp_path: Path) -> None:
-    path = write(tmp_path, LEFT, RIGHT, head="turned = true\n")
+    path = write(tmp_path, LEFT, RIGHT, head="transposed = true\n")
     options: dict[str, Any] = {"mapping": path, "prompt": "One day", "new_tokens": 4}
     prepared = prepare(make_request(RunRequest, **options))
     assert (prepared.wafer.mesh_rows, prepared.wafer.mesh_cols) == (22, 16)
     message = refusal(BadInput, prepare, make_request(RunRequest, **options, mesh="20x16"))
     assert "beyond the 16x20 PEs, transposed, of wse3" in message
-    path.write_text("turned = 1\n", encoding="utf-8")
-    assert refusal(BadMapping, load_mapping, path) == f"{path}: turned = 1: give true or false"
+    path.write_text("transposed = 1\n", encoding="utf-8")
+    assert refusal(BadMapping, load_mapping, path) == f"{path}: transposed = 1: give true or false"
 
 
 def test_written_file_gives_the_same_program(tmp_path: Path) -> None:
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
-    write(tmp_path, LEFT, {**RIGHT, "wafer": 1}, name=first.name, head="turned = true\n")
+    write(tmp_path, LEFT, {**RIGHT, "wafer": 1}, name=first.name, head="transposed = true\n")
     options: dict[str, Any] = {**SHORT, "schedule": "baseline", "wafers": 2}
     result = wse.compile("story", mapping=first, **options)
-    assert result.system.turned is True
+    assert result.system.transposed is True
     second.write_text(result.system.mapping_file(), encoding="utf-8")
     assert load_mapping(second) == load_mapping(first)._replace(file=second.name)
     reread = wse.compile("story", mapping=second, **options)

@@ -80,7 +80,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
 def _layout_sentence(result: EstimateResult) -> str:
     """Return a sentence that describes the layout and the objective for which it was chosen."""
     system, used_pes = result.system, used_text(result.wafer, result.system)
-    transposed = ", transposed (rows and columns exchanged)" if system.turned else ""
+    transposed = ", transposed (rows and columns exchanged)" if system.transposed else ""
     stages = f"Layout: mapping {described_mapping(system.mapping)}{transposed}, {stages_text(system.stages)}"
     stages += f" ({used_pes} of {result.wafer.rows}x{result.wafer.cols} PEs per wafer)" if used_pes else ""
     if result.search is None:

@@ -14,7 +14,7 @@ A file lists regions in layer order. Its keys are the same as for ``system.stage
 
 The parts of a layer are its attention (0) and the eighths of its feed-forward block (1 to 8). The
 embedding is in the first region. The head is in the last region, or with the embedding if both
-share one table. A line ``turned = true`` before the regions means that the mesh's rows and columns
+share one table. A line ``transposed = true`` before the regions means that the mesh's rows and columns
 are exchanged.
 """
 
@@ -110,11 +110,11 @@ def load_mapping(name_or_path: str | Path) -> Mapping:
     if not path.name.isprintable():
         raise BadMapping(f"{path}: the name has unprintable characters, which a trace cannot store; rename the file")
     table = read_toml(path, BadMapping)
-    for key in table.keys() - {"regions", "turned"}:
-        raise UnknownName("key", key, ["regions", "turned"], place=str(path))
-    is_transposed = table.get("turned", False)
+    for key in table.keys() - {"regions", "transposed"}:
+        raise UnknownName("key", key, ["regions", "transposed"], place=str(path))
+    is_transposed = table.get("transposed", False)
     if not isinstance(is_transposed, bool):
-        raise BadMapping(f"{path}: turned = {short_repr(is_transposed)}: give true or false")
+        raise BadMapping(f"{path}: transposed = {short_repr(is_transposed)}: give true or false")
     return Mapping(STRATEGY, path.name, _regions(path, table.get("regions")), is_transposed)
 
 

@@ -93,7 +93,7 @@ class SystemResult(Result):
     regions: Annotated[int, Doc("number of regions on all wafers")]
     used_rows: Annotated[int, Doc("rows of a wafer's mesh, up to the last row of any region")]
     used_cols: Annotated[int, Doc("columns of a wafer's mesh, up to the last column of any region")]
-    turned: Annotated[bool, Doc("whether stages refer to a mesh whose rows and columns are exchanged")]
+    transposed: Annotated[bool, Doc("whether stages refer to a mesh whose rows and columns are exchanged")]
     mapping: Annotated[str, Doc("name of the mapping or mapping file; with `auto`, that of the chosen mapping")]
     prefill: Annotated[str, Doc("matrix product of prefill")]
     prefill_chunks: Annotated[tuple[int, ...], Doc("tokens of each chunk of the prompts, in order")]
@@ -116,7 +116,7 @@ class SystemResult(Result):
                 f"--write-mapping: a mapping file cannot list regions of --mapping {self.mapping}; choose another"
             )
         regions = [_as_listed(stage) for stage in self.stages]
-        return "\n".join(["turned = true\n"] * self.turned + regions)
+        return "\n".join(["transposed = true\n"] * self.transposed + regions)
 
 
 def _as_listed(stage: StageResult) -> str:
@@ -171,7 +171,7 @@ def system_result(program: Program) -> SystemResult:
         regions=len(program.stages),
         used_rows=max(stage.rect.row + stage.rect.rows for stage in program.stages),
         used_cols=max(stage.rect.col + stage.rect.cols for stage in program.stages),
-        turned=program.is_transposed,
+        transposed=program.is_transposed,
         mapping=program.mapping_name,
         prefill=program.prefill_name,
         prefill_chunks=tuple(phase.tokens for phase in program.prefill),

@@ -43,7 +43,7 @@ def used_text(wafer: WaferResult, system: SystemResult) -> str:
     used_fraction = system.used_rows * system.used_cols / (wafer.rows * wafer.cols)
     if used_fraction >= ABOUT_ALL:
         return ""
-    rows, cols = (system.used_cols, system.used_rows) if system.turned else (system.used_rows, system.used_cols)
+    rows, cols = (system.used_cols, system.used_rows) if system.transposed else (system.used_rows, system.used_cols)
     return f"{rows}x{cols} in use, {percent(used_fraction)}"
 
 
@@ -80,7 +80,7 @@ def placement_table(model: ModelResult, wafer: WaferResult, system: SystemResult
         *([("changed", " ".join(setting_texts(wafer.replaced)))] if wafer.replaced else []),
         ("model", _model_line(model)),
         ("mapping", described_mapping(system.mapping)),
-        *([("transposed", TRANSPOSED)] if system.turned else []),
+        *([("transposed", TRANSPOSED)] if system.transposed else []),
         ("stages", f"{plural(len(stages), 'pipeline stage')} of {shape} PEs{span}, {_layers(stages)}"),
         ("prefill", f"{tokens} {passes}; {system.prefill}: {PREFILL_PRODUCTS[system.prefill]}"),
         (

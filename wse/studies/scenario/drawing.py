@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SPEED: Final = "tokens/s of a user"
 COST: Final = "USD per million tokens of all users"
-USER_FIGURES: Final = ("tokens_per_s_per_user", "ordinary_tokens_per_s_per_user", "fast_tokens_per_s_per_user")
+USER_FIGURES: Final = ("tokens_per_s_per_user", "plain_tokens_per_s_per_user", "fast_tokens_per_s_per_user")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,10 +168,10 @@ def _ratio_points(combination: CombinationResult) -> list[Point]:
     number of users.
     """
     assert combination.tiers is not None  # callers check this
-    ordinary, fast = combination.tiers.point("ordinary"), combination.tiers.point("fast")
-    all_points = (*(point.to_dict() for point in combination.curve or ()), ordinary, fast)
-    points = {point["users"]: point for point in all_points if point["users"] <= ordinary["users"]}
-    speed, cost = ordinary["tokens_per_s_per_user"], ordinary["usd_per_million_tokens"]
+    plain, fast = combination.tiers.point("plain"), combination.tiers.point("fast")
+    all_points = (*(point.to_dict() for point in combination.curve or ()), plain, fast)
+    points = {point["users"]: point for point in all_points if point["users"] <= plain["users"]}
+    speed, cost = plain["tokens_per_s_per_user"], plain["usd_per_million_tokens"]
     return [_point(combination, points[users], speed, cost) for users in sorted(points)]
 
 

@@ -111,22 +111,22 @@ def _with_tiers(setting: Setting, machine: Machine, tiers: TiersForm, plain_spee
         BadInput: Even a single user does not reach the plain speed, or no KV cache fits.
     """
     draft = Draft.of(setting.request)
-    ordinary_draft = None if tiers.drafts == "fast" else draft
+    plain_draft = None if tiers.drafts == "fast" else draft
     fast_speed = tiers.speed_up * plain_speed
     laid_out, fast_laid_out = (
         machine.lay_out(Goal(tpot_s=1 / speed, objective=COST)) for speed in (plain_speed, fast_speed)
     )
     _check_room(laid_out)
     _check_room(fast_laid_out)
-    users = _users_at(laid_out, ordinary_draft, plain_speed)
+    users = _users_at(laid_out, plain_draft, plain_speed)
     if not users:
-        single_user_speed = count(laid_out.serve(ordinary_draft, 1).speed)
+        single_user_speed = count(laid_out.serve(plain_draft, 1).speed)
         raise BadInput(f"a single user gets {single_user_speed} tokens/s, less than the plain speed of {plain_speed:g}")
-    ordinary = laid_out.serve(ordinary_draft, users)
+    plain = laid_out.serve(plain_draft, users)
     fast_users = _users_at(fast_laid_out, draft, fast_speed)
     fast = fast_laid_out.serve(draft, max(1, fast_users))
-    tiers_result = TiersResult.of(point_result(ordinary.point), point_result(fast.point), reached=fast_users > 0)
-    return _combination(setting, ordinary, curve=_curve(laid_out, draft), tiers=tiers_result, **machine.facts)
+    tiers_result = TiersResult.of(point_result(plain.point), point_result(fast.point), reached=fast_users > 0)
+    return _combination(setting, plain, curve=_curve(laid_out, draft), tiers=tiers_result, **machine.facts)
 
 
 def _users(request: EstimateRequest) -> int | None:

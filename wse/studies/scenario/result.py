@@ -62,11 +62,11 @@ class TiersResult(Result):
     Both tiers run on the same number of chips.
     """
 
-    ordinary_users: Annotated[int, Doc("users of the plain tier")]
-    ordinary_tokens_per_s_per_user: Annotated[float, Doc("speed of each user of the plain tier", "tokens/s")]
-    ordinary_usd_per_million_tokens: Annotated[float, Doc("cost of a million tokens of the plain tier", "USD")]
-    ordinary_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
-    ordinary_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
+    plain_users: Annotated[int, Doc("users of the plain tier")]
+    plain_tokens_per_s_per_user: Annotated[float, Doc("speed of each user of the plain tier", "tokens/s")]
+    plain_usd_per_million_tokens: Annotated[float, Doc("cost of a million tokens of the plain tier", "USD")]
+    plain_usd_per_million_tokens_low: Annotated[float, Doc("the same at the low end of the price's range", "USD")]
+    plain_usd_per_million_tokens_high: Annotated[float, Doc("the same at the high end of the price's range", "USD")]
     fast_users: Annotated[int, Doc("maximum number of users that have the requested speed-up; 1 if even one has not")]
     fast_tokens_per_s_per_user: Annotated[float, Doc("speed of each user of the fast tier", "tokens/s")]
     fast_usd_per_million_tokens: Annotated[float, Doc("cost of a million tokens of the fast tier", "USD")]
@@ -77,23 +77,23 @@ class TiersResult(Result):
     reached: Annotated[bool, Doc("whether the requested speed-up is reached")]
 
     @classmethod
-    def of(cls, ordinary: OperatingPointResult, fast: OperatingPointResult, *, reached: bool) -> TiersResult:
+    def of(cls, plain: OperatingPointResult, fast: OperatingPointResult, *, reached: bool) -> TiersResult:
         """Create the record for two service tiers, including their speed and cost ratios.
 
         Args:
-            ordinary: Speed and cost of the plain tier.
+            plain: Speed and cost of the plain tier.
             fast: Speed and cost of the fast tier.
             reached: Whether the fast tier reaches the requested speed-up.
         """
         numbers = {
             f"{tier}_{key}": getattr(point, key)
-            for tier, point in (("ordinary", ordinary), ("fast", fast))
+            for tier, point in (("plain", plain), ("fast", fast))
             for key in TIER_KEYS
         }
         return cls(
             **numbers,
-            speed_up=numbers["fast_tokens_per_s_per_user"] / numbers["ordinary_tokens_per_s_per_user"],
-            cost_ratio=numbers["fast_usd_per_million_tokens"] / numbers["ordinary_usd_per_million_tokens"],
+            speed_up=numbers["fast_tokens_per_s_per_user"] / numbers["plain_tokens_per_s_per_user"],
+            cost_ratio=numbers["fast_usd_per_million_tokens"] / numbers["plain_usd_per_million_tokens"],
             reached=reached,
         )
 
@@ -101,7 +101,7 @@ class TiersResult(Result):
         """Return the users, speed and cost of one tier.
 
         Args:
-            tier: ``ordinary`` or ``fast``.
+            tier: ``plain`` or ``fast``.
 
         Returns:
             The figures, keyed by the names in `TIER_KEYS`, such as ``tokens_per_s_per_user``.

@@ -46,13 +46,13 @@ _PREDICTIONS: Final = (
     number("prediction.grade", "grade", str, priority=3),
 )
 _TIERS: Final = (
-    number("tiers.ordinary_users", "users"),
-    number("tiers.ordinary_tokens_per_s_per_user", "tok/s", three_figures),
+    number("tiers.plain_users", "users"),
+    number("tiers.plain_tokens_per_s_per_user", "tok/s", three_figures),
     number("tiers.fast_users", "fast users", priority=1),
     number("tiers.fast_tokens_per_s_per_user", "fast tok/s", three_figures, priority=1),
     number("tiers.speed_up", "speed", "{:.2f} x".format),
     number("tiers.cost_ratio", "cost", "{:.1f} x".format),
-    number("tiers.ordinary_usd_per_million_tokens", "USD/Mtok", three_figures, priority=2),
+    number("tiers.plain_usd_per_million_tokens", "USD/Mtok", three_figures, priority=2),
     number("tiers.fast_usd_per_million_tokens", "fast USD/Mtok", three_figures, priority=2),
 )
 

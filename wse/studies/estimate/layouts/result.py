@@ -24,7 +24,7 @@ class LayoutResult(Result):
     mapping: Annotated[str, Doc("mapping")]
     bands: Annotated[int, Doc("bands of rows into which each wafer is divided")]
     regions_per_band: Annotated[int, Doc("maximum number of regions of a band")]
-    turned: Annotated[bool, Doc("whether rows and columns of the mesh are exchanged")]
+    transposed: Annotated[bool, Doc("whether rows and columns of the mesh are exchanged")]
     prefill: Annotated[str, Doc("matrix product of prefill")]
     needed_bytes_per_pe: Annotated[int, Doc("SRAM of the fullest PE with the smallest chunks", "B")]
     fits: Annotated[bool, Doc("whether the layout fits")]
@@ -102,7 +102,9 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
     """
     columns = (
         Column(key="chosen", formatter=lambda is_chosen: "▸" if is_chosen else ""),
-        Column(key="mapping", title="mapping", cell=lambda row: row.mapping + (" transposed" if row.turned else "")),
+        Column(
+            key="mapping", title="mapping", cell=lambda row: f"{row.mapping}{' transposed' if row.transposed else ''}"
+        ),
         Column(key="bands", title="bands", formatter=count),
         Column(key="regions_per_band", title="regions", formatter=lambda regions: f"≤ {regions}", priority=4),
         Column(
@@ -136,7 +138,7 @@ def search_table(search: SearchResult, clock_hz: float) -> Table:
 
 def layout_text(layout: LayoutResult) -> str:
     """Describe a layout, such as "mapping bands, 5 bands of at most 7 regions, prefill thin-gemm"."""
-    transposed = ", transposed" if layout.turned else ""
+    transposed = ", transposed" if layout.transposed else ""
     mesh = "" if layout.mesh_rows is None else f" on {layout.mesh_rows}x{layout.mesh_cols} PEs"
     experts = "" if layout.experts is None else f", experts {layout.experts}"
     bands = f"{plural(layout.bands, 'band')} of at most {plural(layout.regions_per_band, 'region')}"
@@ -157,7 +159,7 @@ def layout_result(trial: Trial, cycles: float | None, *, is_chosen: bool) -> Lay
         mapping=layout.mapping,
         bands=layout.bands,
         regions_per_band=layout.per_band,
-        turned=layout.is_transposed,
+        transposed=layout.is_transposed,
         prefill=trial.prefill,
         needed_bytes_per_pe=trial.needed_bytes,
         fits=trial.fits,
