@@ -140,8 +140,8 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         one_gpu = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
         parallelism_of_fewest = dataclasses.replace(server.parallelism, gpus=one_gpu.fewest_gpus() or gpu.linked_gpus)
         server = dataclasses.replace(server, parallelism=parallelism_of_fewest)
-    check_heads(server)
     server = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
+    check_heads(server)
     if prompt + new > spec.context_limit:
         options = f"--prompt-len {prompt} --new-tokens {new}"
         raise BadInput(f"{options}: {spec.name} supports at most {spec.context_limit:,} tokens in total")
