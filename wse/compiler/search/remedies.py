@@ -40,28 +40,11 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
         options: The requested options. Their number of wafers is ignored.
     """
     first_count = _wafers_by_bytes(spec, wafer, software, options)
-    wafer_count = _fewest_from(first_count, spec, wafer, software, options, whole_layers=False)
+    wafer_count = fewest_wafers_from(first_count, spec, wafer, software, options, whole_layers=False)
     return _max_wafers(spec) if wafer_count is None else wafer_count
 
 
-def fewest_wafers_for_whole_layers(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
-) -> int | None:
-    """Return the smallest number of wafers on which the model fits without splitting layers.
-
-    Only numbers above the requested number are tried. The result is None if the model does not fit
-    on any of them.
-
-    Args:
-        spec: Model.
-        wafer: Wafer.
-        software: Costs of the software on the wafer.
-        options: The requested options.
-    """
-    return _fewest_from(options.wafers + 1, spec, wafer, software, options, whole_layers=True)
-
-
-def _fewest_from(
+def fewest_wafers_from(
     first_count: int,
     spec: ModelSpec,
     wafer: WaferSpec,
