@@ -41,7 +41,7 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
     """
     first_count = _wafers_by_bytes(spec, wafer, software, options)
     wafer_count = fewest_wafers_from(first_count, spec, wafer, software, options, whole_layers=False)
-    return _max_wafers(spec) if wafer_count is None else wafer_count
+    return max_wafer_count(spec) if wafer_count is None else wafer_count
 
 
 def fewest_wafers_from(
@@ -74,7 +74,7 @@ def fewest_wafers_from(
         request = replace(options, wafers=wafers)
         return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
 
-    return _first_passing(range(first_count, _max_wafers(spec) + 1), fits_on)
+    return _first_passing(range(first_count, max_wafer_count(spec) + 1), fits_on)
 
 
 def _wafers_by_bytes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
@@ -82,7 +82,7 @@ def _wafers_by_bytes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfil
     return max(1, math.ceil(min_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols)))
 
 
-def _max_wafers(spec: ModelSpec) -> int:
+def max_wafer_count(spec: ModelSpec) -> int:
     """Return the largest number of wafers to try: one per layer, but at most `MAX_WAFERS`."""
     return min(spec.layer_count, MAX_WAFERS)
 
@@ -126,7 +126,7 @@ def remedies(
 
     as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
     larger = None if as_listed else larger_mesh(spec, whole_wafer, wafer, software, options)
-    max_wafers = _max_wafers(spec)
+    max_wafers = max_wafer_count(spec)
     min_wafers = max(options.wafers + 1, _wafers_by_bytes(spec, wafer, software, options))
     more_wafers = range(min_wafers, min_wafers if as_listed else max_wafers + 1)
     wafers = _first_passing(more_wafers, lambda n: fits_with(wafers=n))
