@@ -24,6 +24,7 @@ from typing import Final, Literal
 
 from wse.errors import BadInput
 from wse.hardware.number import Grade, weakest
+from wse.known_names import letters_and_digits
 
 
 def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
@@ -148,7 +149,7 @@ class Acceptance:
         differences = []
         if kind != self.kind:
             differences.append({HEAD_KIND: "a draft head", MODEL_KIND: "a draft model"}[kind])
-        if self.model != TYPICAL and not _plain(model).startswith(_plain(self.model)):
+        if self.model != TYPICAL and not letters_and_digits(model).startswith(letters_and_digits(self.model)):
             differences.append(f"the model {model}")
         if not differences:
             return None
@@ -282,10 +283,5 @@ def acceptance_of(model: str) -> Acceptance:
 
     Case, spaces and punctuation in the name are ignored.
     """
-    curves = [curve for curve in measured_curves() if _plain(curve.model) == _plain(model)]
+    curves = [curve for curve in measured_curves() if letters_and_digits(curve.model) == letters_and_digits(model)]
     return curves[0] if curves else typical()
-
-
-def _plain(name: str) -> str:
-    """Return the letters and digits of a name, in lower case, for comparisons."""
-    return "".join(c for c in name.lower() if c.isalnum())
