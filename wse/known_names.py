@@ -1,4 +1,4 @@
-"""Look up names, ignoring case if the result is unambiguous."""
+"""Look up and compare names, ignoring case and punctuation."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def known_name(text: str, known_names: Iterable[str]) -> str | None:
         return text
     same_but_case = [name for name in names if name.casefold() == text.casefold()]
     return same_but_case[0] if len(same_but_case) == 1 else None
+
+
+def letters_and_digits(name: str) -> str:
+    """Return the letters and digits of a name, in lower case, for comparisons."""
+    return "".join(c for c in name.lower() if c.isalnum())

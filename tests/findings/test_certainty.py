@@ -14,14 +14,13 @@ from wse.studies.claims.shared_computations import SharedComputations
 from wse.studies.claims.topics import chains, gpus, links, memory, residency
 from wse.studies.claims.topics.residency import parameters_that_fit
 from wse.studies.estimate.ranges.constants import SAMPLES, probabilities_of
-from wse.studies.estimate.ranges.study import SEED
 
 NAMES = ("wafer.clock_hz", "wafer.wafer_link_latency_s", "software.relay_cycles")
 
 
 def ranks(name: str) -> np.ndarray:
     """Return the ranks of the samples of a constant, from 0 to 1."""
-    return probabilities_of(name, SAMPLES, SEED)
+    return probabilities_of(name, SAMPLES)
 
 
 def test_rule_is_applied_to_each_case() -> None:

@@ -108,7 +108,7 @@ def test_measured_curve_is_concave_and_has_a_source(curve: Acceptance) -> None:
 
 
 def test_typical_curve_is_the_geometric_mean_at_measured_lengths() -> None:
-    curve = typical(measured_curves())
+    curve = typical()
     for draft in curve.draft_tokens:
         product = math.prod(c.at(draft) for c in measured_curves())
         assert curve.at(draft) == pytest.approx(product ** (1 / len(measured_curves())))
@@ -127,7 +127,7 @@ def test_impossible_drafts_are_refused() -> None:
 def test_model_without_a_curve_uses_the_typical_one() -> None:
     assert acceptance_of("deepseek r1").model == "DeepSeek-R1"
     assert acceptance_of("deepseek-r1") is acceptance_of("DeepSeek-R1")
-    assert acceptance_of("llama-3.1-70b") == typical(measured_curves())
+    assert acceptance_of("llama-3.1-70b") == typical()
 
 
 @st.composite
@@ -190,7 +190,7 @@ def test_single_choices_make_a_chain(firsts: list[float]) -> None:
     assert tree.parents == tuple(range(-1, len(firsts) - 1))
     assert tree.tokens_per_pass == pytest.approx(1 + sum(accumulate(firsts, mul)))
     assert tree.draft_widths == (1,) * len(firsts)
-    curve = acceptance_by_position(firsts, "any", "U", "")
+    curve = acceptance_by_position(firsts, "any")
     assert curve.at(len(firsts)) == pytest.approx(tree.tokens_per_pass)
 
 

@@ -29,7 +29,6 @@ class PlainCosts:
     chunk_tokens: int = 1
     contexts: tuple[int, ...] = (0, 1 << 20)
     host_s: float = 0.0
-    prompts_fill_gaps: bool = False
 
     def room_tokens(self, tokens: int) -> int:
         return -(-tokens // self.kv_block_tokens) * self.kv_block_tokens + self.state_tokens

@@ -44,21 +44,21 @@ class Op:
     input_norm: str = ""
     windowed: bool = False
 
-    def in_layer(self, layer: int) -> Op:
-        """Return a copy of this op for another layer.
+    def in_first_layer(self) -> Op:
+        """Return a copy of this op with the names of layer 0, so that layers can share results.
 
         An op outside the layers is returned unchanged.
         """
         if self.layer < 0:
             return self
         return Op(
-            name=name_in_layer(self.name, layer),
+            name=name_in_layer(self.name, 0),
             kind=self.kind,
-            layer=layer,
-            weights=tuple(name_in_layer(name, layer) for name in self.weights),
-            vectors=tuple(tuple(name_in_layer(name, layer) for name in group) for group in self.vectors),
+            layer=0,
+            weights=tuple(name_in_layer(name, 0) for name in self.weights),
+            vectors=tuple(tuple(name_in_layer(name, 0) for name in group) for group in self.vectors),
             parts=self.parts,
-            input_norm=name_in_layer(self.input_norm, layer),
+            input_norm=name_in_layer(self.input_norm, 0),
             windowed=self.windowed,
         )
 

@@ -33,8 +33,8 @@ class RangeResult(Result):
         return RangeResult(value=1 / self.value, low=1 / self.high, high=1 / self.low, samples=self.samples)
 
 
-def range_of(value: float, sampled: F64, confidence: float = CONFIDENCE) -> RangeResult:
-    """Return an estimated quantity with the interval that contains most of its samples.
+def range_of(value: float, sampled: F64) -> RangeResult:
+    """Return an estimated quantity with the interval that contains 90 % of its samples.
 
     The interval is widened if necessary so that it includes the estimate itself. All samples can be
     on one side of the estimate if the stated value of a constant is at an end of its range.
@@ -42,10 +42,8 @@ def range_of(value: float, sampled: F64, confidence: float = CONFIDENCE) -> Rang
     Args:
         value: Estimate of the quantity with the stated constants.
         sampled: float64 ``[samples]``, the quantity in each sample of the uncertain constants.
-        confidence: Fraction of the samples that the interval contains, with equal fractions below
-            and above it.
     """
-    low, high = np.quantile(sampled, (0.5 - confidence / 2, 0.5 + confidence / 2)).tolist()
+    low, high = np.quantile(sampled, (0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2)).tolist()
     return RangeResult(value=value, low=min(low, value), high=max(high, value), samples=len(sampled))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from wse.bisection import largest_passing
 from wse.program.routing import EVEN, RoutingDistribution, expected_experts
 
 MAX_USERS: Final = 2**40
@@ -90,12 +91,5 @@ class StreamingBound:
         Args:
             wanted_tokens_per_s: Output tokens per second, summed over all users.
         """
-        low, high = 0, 1  # low is too small
-        while self.tokens_per_s(high) < wanted_tokens_per_s:
-            low, high = high, 2 * high
-            if high > MAX_USERS:
-                return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.tokens_per_s(middle) < wanted_tokens_per_s else (low, middle)
-        return high
+        too_few = largest_passing(1, MAX_USERS + 1, lambda users: self.tokens_per_s(users) < wanted_tokens_per_s) or 0
+        return too_few + 1 if too_few < MAX_USERS else None

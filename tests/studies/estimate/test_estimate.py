@@ -14,6 +14,7 @@ from tiny_model import tensors
 from tests.models.helpers import write_config, write_model
 from wse.backends.fabric.expert_columns import ExpertTokens
 from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.run_totals import RunTotals
 from wse.compiler.options import BASELINE, OPTIMIZED, Options
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import mesh_on
@@ -22,8 +23,9 @@ from wse.serving.network import load_network
 from wse.studies.compile.choose import compile_fastest, compile_program
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.estimate.study import Routing, estimate, estimate_of
+from wse.studies.estimate.study import estimate, estimate_of
 from wse.studies.options.option import make_request, replace_options
+from wse.studies.results.phases import decode_result, fabric_result
 from wse.studies.run.execute import execute
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
@@ -33,9 +35,11 @@ from wse_traces.reader.read import Trace, open_trace
 COMPARED_SECTIONS = ("batch", "model", "system", "sram", "prefill", "decode", "fabric", "crossing")
 
 
-def check_equal(executed: dict[str, Any], estimated: dict[str, Any]) -> None:
+def check_equal(
+    executed: dict[str, Any], estimated: dict[str, Any], sections: tuple[str, ...] = COMPARED_SECTIONS
+) -> None:
     """Check that the figures in the report of a run equal those of the estimate."""
-    for section in COMPARED_SECTIONS:
+    for section in sections:
         expected, found = executed[section], estimated[section]
         if isinstance(expected, dict):
             found = {key: found[key] for key in expected}
@@ -84,22 +88,22 @@ def mixture_options(mapping: str, experts: str, prompt: int, new: int) -> Option
     )
 
 
-def routing_in(trace: Trace) -> Routing:
-    """Return the number of tokens that each pass of a run sent to each expert of each layer, from its trace."""
-    rows, phases = trace.table("routed"), trace.column("schedules/phase")[trace.column("passes/schedule")]
-    passes: list[dict[int, Any]] = [defaultdict(lambda: np.zeros(5, np.int64)) for _ in phases]
+def routing_in(trace: Trace) -> list[ExpertTokens]:
+    """Return the number of tokens that each pass of a run sent to each expert of each layer, from its trace.
+
+    Prefill chunks come before decode passes.
+    """
+    rows = trace.table("routed")
+    passes: list[dict[int, Any]] = [defaultdict(lambda: np.zeros(5, np.int64)) for _ in trace.column("passes/schedule")]
     for index, layer, expert, tokens in zip(*(rows[n] for n in ("pass", "layer", "expert", "tokens")), strict=True):
         passes[index][int(layer)][expert] += tokens
-    parts: list[list[ExpertTokens]] = [
-        [p for p, phase in zip(passes, phases, strict=True) if phase == i] for i in (0, 1)
-    ]
-    return Routing(prefill=parts[0], decode=parts[1])
+    return list(passes)
 
 
 @pytest.mark.parametrize(
     ("mapping", "experts"), [*(("region", experts) for experts in EXPERT_PLACEMENTS), ("expert", "dedicated")]
 )
-def test_estimate_of_a_mixture_equals_the_executed_run_with_its_routing(
+def test_fabric_model_of_a_mixture_equals_the_executed_run_with_its_routing(
     mapping: str, experts: str, tmp_path: Path
 ) -> None:
     spec = mixture_spec(MIXTURES["shared"], layers=3)
@@ -120,17 +124,25 @@ def test_estimate_of_a_mixture_equals_the_executed_run_with_its_routing(
     executed = execute(prepared, program, trace=tmp_path / "run.h5").to_dict()
     with open_trace(tmp_path / "run.h5") as trace:
         routing = routing_in(trace)
+    totals = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))
+    chunks = len(program.prefill)
+    for index, expert_tokens in enumerate(routing[:chunks]):
+        totals.prefill_chunk(index, expert_tokens)
+    for expert_tokens in routing[chunks:]:
+        totals.decode_token(expert_tokens=expert_tokens)
+    decode = decode_result(totals.decode, spec.layer_count, prepared.wafer.clock_hz, program.batch)
+    fabric = fabric_result(program, totals.decode).to_dict()
+    assert totals.prefill.cycles == executed["prefill"]["cycles"]
+    assert (decode.to_dict(), fabric) == (executed["decode"], executed["fabric"])
     request = make_request(EstimateRequest, model="tiny", prompt_len=len(prompt), new_tokens=new)
     prepared_estimate = PreparedEstimate(
         request=request, economics=load_economics(whole), network=load_network(), **common
     )
-    estimated = estimate_of(prepared_estimate, program, routing).to_dict()
-    check_equal(executed, estimated)
-    assert estimated["routing"] == "given"
     evenly = estimate_of(prepared_estimate, program).to_dict()
+    check_equal(executed, evenly, ("batch", "model", "system", "sram"))
     assert evenly["routing"] == "even"
     # the loads of the columns depend on the routing only if experts have dedicated columns
-    assert (evenly["fabric"] != estimated["fabric"]) == (experts == "dedicated")
+    assert (evenly["fabric"] != fabric) == (experts == "dedicated")
 
 
 REQUEST = make_request(

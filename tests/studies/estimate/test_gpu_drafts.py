@@ -175,3 +175,16 @@ def test_fewest_gpus_hold_the_copies_of_weights_on_this_number_of_gpus(options: 
     estimate = prepare_gpu_estimate(make_request(EstimateRequest, gpu="b200", **options))
     assert estimate.server.parallelism.gpus == gpus
     assert estimate.server.kv_capacity_bytes > 0
+
+
+def test_fewest_gpus_divide_the_attention_heads() -> None:
+    """The weights need more than 8 GPUs, the largest power of two that divides 40 heads."""
+    maverick: dict[str, Any] = {"model": "llama-4-maverick", "gpu": "gb200", "dtype": "float32"}
+    estimate = prepare_gpu_estimate(make_request(EstimateRequest, **maverick))
+    assert (estimate.server.spec.head_count, estimate.server.parallelism.gpus) == (40, 10)
+    assert estimate.server.kv_capacity_bytes > 0
+    with pytest.raises(BadInput, match=r"--gpus 16: does not divide the 40 heads of .*give one of 10, 20, 40$"):
+        prepare_gpu_estimate(make_request(EstimateRequest, gpus=16, **maverick))
+    # if no number of GPUs can hold the weights, the heads are not to blame
+    with pytest.raises(DoesNotFit, match="give fewer bits with --dtype, or a GPU with more memory"):
+        prepare_gpu_estimate(make_request(EstimateRequest, gpus=3, **maverick | {"gpu": "h100"}))

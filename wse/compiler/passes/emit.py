@@ -149,7 +149,7 @@ def emit(state: State) -> State:
         op_edges=np.array([(op_index[a], op_index[b]) for a, b in state.graph.edges], np.int32).reshape(-1, 2),
         colour_uses=state.colour_uses,
         ids_address=-1 if state.ids is None else _element(state, state.ids),
-        root_row=_root_row(state),
+        root_row=next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0),
         logits_out=state.options.logits_out != "none" or state.options.sampling == "host",
         sampling=state.options.sampling,
         padding_fraction=padding_fraction(state),
@@ -178,14 +178,6 @@ def tiles_at(state: State, stages: Sequence[Stage], buffers: Sequence[Buffer]) -
         offset = addresses[stage, name] - stages[stage].sram_base_byte
         tiles.append(replace(sym_tile.tile, address=offset // state.options.element_bytes(sym_tile.buffer.view)))
     return tuple(tiles)
-
-
-def _root_row(state: State) -> int:
-    """Return the row of PEs that gets the complete logits, counted in the output head's region.
-
-    The result is 0 if the Program has no head.
-    """
-    return next((root_of(plan.rows) for plan in state.plans if plan.has_head), 0)
 
 
 def _element(state: State, buffer: SymBuffer) -> int:

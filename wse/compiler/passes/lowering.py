@@ -26,7 +26,8 @@ from wse.compiler.lowering.phase.split_block import end_split_block, keeps_input
 from wse.compiler.lowering.stage_transfers import return_ids, transfer_inside_layer, transfer_to_stage
 from wse.compiler.options import DECODE, MODEL, PREFILL, THIN_GEMM, VERIFY
 from wse.compiler.passes.shard import residual_stages
-from wse.compiler.rewrites.recipes import joins, rewrite
+from wse.compiler.rewrites.joined_tasks import joins
+from wse.compiler.rewrites.recipes import rewrite
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymBuffer, SymPhase, SymSteps
 from wse.models.graph import ops_in_order

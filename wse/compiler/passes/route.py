@@ -85,7 +85,7 @@ def route(state: State) -> State:
     Raises:
         TooFewColours: Patterns that run concurrently need more colours than the wafer has.
     """
-    stages, route_rewrites = _colour_stages(state, BlockRoutes(state.patterns))
+    stages, route_rewrites = colour_stages(state, BlockRoutes(state.patterns))
     uses = []
     for stage_index, stage in stages.items():
         for key, route_index in stage.index_of_route.items():
@@ -106,11 +106,13 @@ def route(state: State) -> State:
     )
 
 
-def count_route_rewrites(state: State, routes: BlockRoutes) -> dict[SymSteps, I32]:
-    """Return how many routes each step must rewrite at run time.
+def colour_stages(state: State, routes: BlockRoutes) -> tuple[dict[int, _Stage], dict[SymSteps, I32]]:
+    """Assign router colours to the routes of all stages, and count how often routes are rewritten.
 
-    A step rewrites a route if the colours of the route were last used by another route. The search
-    for all-reduce trees uses the counts to compare sets of patterns.
+    1. Count how often each stage uses each route (`_demand`).
+    2. Choose colours for the routes of each stage (`_assign`). Stages do not depend on each other.
+    3. Count the route rewrites of each step (`_route_rewrites`). A step rewrites a route if the
+       colours of the route were last used by another route.
 
     Args:
         state: State after lowering.
@@ -118,28 +120,11 @@ def count_route_rewrites(state: State, routes: BlockRoutes) -> dict[SymSteps, I3
             patterns can share it.
 
     Returns:
-        For the steps of each phase, int32 ``[steps]``: rewrites in one run of the phase.
+        The stages that have steps, with their colours, by index; and for the steps of each phase, the
+        number of route rewrites per step, int32 ``[steps]``.
 
     Raises:
         TooFewColours: Patterns that run concurrently need more colours than the wafer has.
-    """
-    return _colour_stages(state, routes)[1]
-
-
-def _colour_stages(state: State, routes: BlockRoutes) -> tuple[dict[int, _Stage], dict[SymSteps, I32]]:
-    """Assign router colours to the routes of all stages, and count how often routes are rewritten.
-
-    1. Count how often each stage uses each route (`_demand`).
-    2. Choose colours for the routes of each stage (`_assign`). Stages do not depend on each other.
-    3. Count the route rewrites of each step (`_route_rewrites`).
-
-    Args:
-        state: State after lowering.
-        routes: Lookup of the routes that the steps of each block need.
-
-    Returns:
-        The stages that have steps, with their colours, by index; and for the steps of each phase, the
-        number of route rewrites per step, int32 ``[steps]``.
     """
     available, stages = state.wafer.colours - state.wafer.reserved_colours, _demand(state, routes)  # 1
     for stage_index, stage in stages.items():  # 2

@@ -154,7 +154,7 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int, int], Iterable[T]]) -
         The op, the index of the stage, and the tile with the names of layer 0.
     """
     names: set[tuple[int, str]] = set()
-    in_first_layer = state.options.cache.of(_in_first_layer, 1 << 12)
+    in_first_layer = state.options.cache.of(Op.in_first_layer, 1 << 12)
     ops = ops_in_order(state.graph)
     for op, stage in zip(ops, stages_of(state, ops), strict=True):
         for tile in tiles(in_first_layer(op), stage, op.layer):  # layers of one kind differ in names only
@@ -162,11 +162,6 @@ def distinct_tiles(state: State, tiles: Callable[[Op, int, int], Iterable[T]]) -
             if key not in names:
                 names.add(key)
                 yield op, stage, tile
-
-
-def _in_first_layer(op: Op) -> Op:
-    """Return a copy of an op with weights named as in layer 0, so that layers share results."""
-    return op.in_layer(0)
 
 
 def table_needs(state: State) -> list[tuple[bool, tuple[str, ...]]]:

@@ -50,13 +50,18 @@ def _runs_in_same_task(previous_step: SymStep, step: SymStep) -> bool:
     return (step.operands[0], step.operands[1]) == (previous_step.operands[0], previous_step.operands[1])
 
 
-def joins_previous_block(previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether the first step of a layer can run in the task of the step before it.
+def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
+    """Return whether the first step of a layer runs in the task of the step before it.
 
-    The step before it is the last step of the preceding layer (or other block of steps) on the same
-    PEs. Running both in one task saves the cycles needed to dispatch a task.
+    This saves the cycles needed to dispatch a task. It is possible only with this rewrite.
+
+    Args:
+        c: Context of the phase being lowered.
+        previous_step: Last step of the preceding layer (or other block of steps) on the same PEs.
+        step: First step of the layer.
     """
-    return previous_step.loop < 0 and step.loop < 0 and _runs_in_same_task(previous_step, step)
+    in_loop = previous_step.loop >= 0 or step.loop >= 0
+    return REWRITE.name in c.rewrites and not in_loop and _runs_in_same_task(previous_step, step)
 
 
 REWRITE: Final = Rewrite(

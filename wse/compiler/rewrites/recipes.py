@@ -6,9 +6,7 @@ from wse.compiler.choice import Rewrites
 from wse.compiler.lowering.phase.block_steps import BlockSteps
 from wse.compiler.lowering.phase.context import Context
 from wse.compiler.options import BASELINE, OPTIMIZED, SCHEDULES, Options
-from wse.compiler.rewrites import joined_tasks
 from wse.compiler.rewrites.catalogue import known_rewrites
-from wse.compiler.symbolic import SymStep
 from wse.errors import BadInput, UnknownName
 from wse.models.spec import ModelSpec
 
@@ -23,20 +21,6 @@ def rewrite(c: Context, block_steps: BlockSteps) -> None:
     for name, known_rewrite in known_rewrites().items():
         if name in settings:
             known_rewrite.apply(c, block_steps, settings[name])
-
-
-def joins(c: Context, previous_step: SymStep, step: SymStep) -> bool:
-    """Return whether a block's first step runs in the task of the last step of the preceding block.
-
-    This saves the cycles needed to dispatch a task. It is possible only with the rewrite
-    `joined_tasks`.
-
-    Args:
-        c: Context of the phase being lowered.
-        previous_step: Last step of the preceding block.
-        step: First step of the block.
-    """
-    return joined_tasks.REWRITE.name in c.rewrites and joined_tasks.joins_previous_block(previous_step, step)
 
 
 def rewrites_of(spec: ModelSpec, options: Options) -> Rewrites:

@@ -40,28 +40,11 @@ def fewest_wafers(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, 
         options: The requested options. Their number of wafers is ignored.
     """
     first_count = _wafers_by_bytes(spec, wafer, software, options)
-    wafer_count = _fewest_from(first_count, spec, wafer, software, options, whole_layers=False)
-    return _max_wafers(spec) if wafer_count is None else wafer_count
+    wafer_count = fewest_wafers_from(first_count, spec, wafer, software, options, whole_layers=False)
+    return max_wafer_count(spec) if wafer_count is None else wafer_count
 
 
-def fewest_wafers_for_whole_layers(
-    spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options
-) -> int | None:
-    """Return the smallest number of wafers on which the model fits without splitting layers.
-
-    Only numbers above the requested number are tried. The result is None if the model does not fit
-    on any of them.
-
-    Args:
-        spec: Model.
-        wafer: Wafer.
-        software: Costs of the software on the wafer.
-        options: The requested options.
-    """
-    return _fewest_from(options.wafers + 1, spec, wafer, software, options, whole_layers=True)
-
-
-def _fewest_from(
+def fewest_wafers_from(
     first_count: int,
     spec: ModelSpec,
     wafer: WaferSpec,
@@ -91,7 +74,7 @@ def _fewest_from(
         request = replace(options, wafers=wafers)
         return fits(spec, wafer, software, request, misfits, whole_layers=whole_layers)
 
-    return _first_passing(range(first_count, _max_wafers(spec) + 1), fits_on)
+    return _first_passing(range(first_count, max_wafer_count(spec) + 1), fits_on)
 
 
 def _wafers_by_bytes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfile, options: Options) -> int:
@@ -99,7 +82,7 @@ def _wafers_by_bytes(spec: ModelSpec, wafer: WaferSpec, software: SoftwareProfil
     return max(1, math.ceil(min_pes(spec, wafer, software, options) / (wafer.mesh_rows * wafer.mesh_cols)))
 
 
-def _max_wafers(spec: ModelSpec) -> int:
+def max_wafer_count(spec: ModelSpec) -> int:
     """Return the largest number of wafers to try: one per layer, but at most `MAX_WAFERS`."""
     return min(spec.layer_count, MAX_WAFERS)
 
@@ -143,7 +126,7 @@ def remedies(
 
     as_listed = bool(options.listed)  # more PEs are of no use to regions that stay as they are
     larger = None if as_listed else larger_mesh(spec, whole_wafer, wafer, software, options)
-    max_wafers = _max_wafers(spec)
+    max_wafers = max_wafer_count(spec)
     min_wafers = max(options.wafers + 1, _wafers_by_bytes(spec, wafer, software, options))
     more_wafers = range(min_wafers, min_wafers if as_listed else max_wafers + 1)
     wafers = _first_passing(more_wafers, lambda n: fits_with(wafers=n))

@@ -24,6 +24,7 @@ from typing import Final, Literal
 
 from wse.errors import BadInput
 from wse.hardware.number import Grade, weakest
+from wse.known_names import letters_and_digits
 
 
 def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
@@ -148,7 +149,7 @@ class Acceptance:
         differences = []
         if kind != self.kind:
             differences.append({HEAD_KIND: "a draft head", MODEL_KIND: "a draft model"}[kind])
-        if self.model != TYPICAL and not _plain(model).startswith(_plain(self.model)):
+        if self.model != TYPICAL and not letters_and_digits(model).startswith(letters_and_digits(self.model)):
             differences.append(f"the model {model}")
         if not differences:
             return None
@@ -226,8 +227,8 @@ def choice_frequencies() -> ChoiceFrequencies:
     return ChoiceFrequencies(**(table | {"frequencies": tuple(table["frequencies"])}))
 
 
-def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grade, source: str) -> Acceptance:
-    """Return how many tokens a verification pass yields, given acceptance probabilities.
+def acceptance_by_position(acceptances: Sequence[float], model: str) -> Acceptance:
+    """Return how many tokens a verification pass yields, given a user's acceptance probabilities.
 
     With probabilities a1, a2, ..., a pass with n draft tokens yields the sum of the first n + 1
     terms of 1 + a1 + a1 a2 + ... This follows Leviathan et al., arXiv 2211.17192, where all
@@ -237,10 +238,8 @@ def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grad
         acceptances: For each position, the probability that its draft token is accepted, given that
             all previous draft tokens were accepted.
         model: Name of the model, for reports.
-        grade: Evidence grade of the probabilities.
-        source: Origin of the probabilities.
 
-    >>> acceptance_by_position((0.8, 0.5), "any", "U", "").tokens_per_pass
+    >>> acceptance_by_position((0.8, 0.5), "any").tokens_per_pass
     (1.8, 2.2)
     """
     products = itertools.accumulate(acceptances, operator.mul)
@@ -250,19 +249,20 @@ def acceptance_by_position(acceptances: Sequence[float], model: str, grade: Grad
         draft="any",
         draft_tokens=tuple(range(1, len(acceptances) + 1)),
         tokens_per_pass=tuple(itertools.accumulate(products, initial=1.0))[1:],
-        grade=grade,
-        source=source,
+        grade="U",
+        source="given",
     )
 
 
-def typical(curves: Sequence[Acceptance]) -> Acceptance:
-    """Return the geometric mean of several measurements of tokens per verification pass.
+def typical() -> Acceptance:
+    """Return the geometric mean of the bundled measurements of tokens per verification pass.
 
     The result has a value for each draft length that occurs in any measurement. Tokens per pass are
     speed factors, for which only the geometric mean treats a gain and its inverse equally (Fleming
     and Wallace, CACM 29(3), 1986). The mean is a guess for models without measurements, so its
     evidence grade is at best I (inferred).
     """
+    curves = measured_curves()
     lengths = tuple(sorted({length for curve in curves for length in curve.draft_tokens}))
     means = tuple(math.exp(math.fsum(math.log(curve.at(n)) for curve in curves) / len(curves)) for n in lengths)
     curve_names = ", ".join(f"{curve.model} {curve.draft}" for curve in curves)
@@ -283,10 +283,5 @@ def acceptance_of(model: str) -> Acceptance:
 
     Case, spaces and punctuation in the name are ignored.
     """
-    curves = [curve for curve in measured_curves() if _plain(curve.model) == _plain(model)]
-    return curves[0] if curves else typical(measured_curves())
-
-
-def _plain(name: str) -> str:
-    """Return the letters and digits of a name, in lower case, for comparisons."""
-    return "".join(c for c in name.lower() if c.isalnum())
+    curves = [curve for curve in measured_curves() if letters_and_digits(curve.model) == letters_and_digits(model)]
+    return curves[0] if curves else typical()

@@ -297,15 +297,26 @@ class GpuServer:
         return self.kv_bytes_per_token + draft_bytes_per_token
 
     def fewest_gpus(self) -> int | None:
-        """Return the smallest power-of-two number of GPUs whose memory can hold all weights.
+        """Return the smallest power-of-two number of GPUs that can hold all weights.
 
-        The result is None if even the maximum number of linked GPUs does not suffice.
+        If no power of two is suitable, the smallest other suitable number is returned. The result
+        is None if there is none.
         """
-        for power in range(self.gpu.linked_gpus.bit_length()):
-            server = self._on(2**power)
-            if server._usable_bytes > server.weight_bytes + server.draft_bytes:
-                return server.parallelism.gpus
-        return None
+        return min(self.suitable_gpus(), key=lambda gpus: (gpus.bit_count() > 1, gpus), default=None)
+
+    def suitable_gpus(self) -> list[int]:
+        """Return the numbers of GPUs that can hold all weights and divide attention evenly, sorted.
+
+        Tensor parallelism divides the attention heads evenly among the GPUs. Data-parallel attention
+        allows every number of GPUs, up to the maximum that is linked.
+        """
+        heads = 0 if self.parallelism.attention_by_data else self.spec.head_count
+        servers = [self._on(gpus) for gpus in range(1, self.gpu.linked_gpus + 1) if heads % gpus == 0]
+        return [
+            server.parallelism.gpus
+            for server in servers
+            if server._usable_bytes > server.weight_bytes + server.draft_bytes
+        ]
 
     @property
     def _usable_bytes(self) -> float:

@@ -95,11 +95,6 @@ class GpuCosts:
         """Transit time between host and GPUs: 0 s, because pass times include the host's work."""
         return 0.0
 
-    @property
-    def prompts_fill_gaps(self) -> bool:
-        """False: prompts are not read in idle time, because all GPUs work on one pass at a time."""
-        return False
-
     def part_busy_s(self, part: PromptPart) -> float:
         """Return the duration in seconds of a pass that only reads one part of a prompt."""
         return self.round_s(0, 0, (part,))

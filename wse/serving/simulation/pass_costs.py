@@ -47,9 +47,6 @@ class PassCosts(Protocol):
             longest.
         host_s: Seconds that a request needs to reach the machine, plus the seconds that its tokens
             need to reach their reader.
-        prompts_fill_gaps: Whether a stage that waits for decoded tokens can read prompts meanwhile,
-            as in a pipeline. On other machines, a part of a prompt belongs to a pass and ends with
-            it.
     """
 
     @property
@@ -68,8 +65,6 @@ class PassCosts(Protocol):
     def contexts(self) -> tuple[int, ...]: ...
     @property
     def host_s(self) -> float: ...
-    @property
-    def prompts_fill_gaps(self) -> bool: ...
 
     def room_tokens(self, tokens: int) -> int:
         """Return the space that the KV cache of a request needs, as a number of tokens.

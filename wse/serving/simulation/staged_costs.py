@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
@@ -89,7 +89,6 @@ class StagedCosts:
     max_states: int | None = None
     max_users: int
     host_s: float = 0.0
-    prompts_fill_gaps: bool = field(default=True, init=False)
 
     @property
     def reused_tokens_multiple(self) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 
 from wse.arrays import F64, Bools
 from wse.reports.intervals import percent_text
-from wse.studies.estimate.ranges.constants import SEED, probabilities_of
+from wse.studies.estimate.ranges.constants import probabilities_of
 
 Cases = F64
 """Figure with the stated constants, followed by its samples: float64 ``[1 + samples]``."""
@@ -146,7 +146,7 @@ def _decisive(is_same: Bools, names: Collection[str]) -> tuple[str | None, float
         The name of the constant, and its mean rank (0 to 1) in the first group minus its mean rank
         in the second. The name is None if no difference exceeds `CLEAR` standard errors.
     """
-    ranks_by_name = {name: probabilities_of(name, len(is_same), SEED) for name in sorted(names)}
+    ranks_by_name = {name: probabilities_of(name, len(is_same)) for name in sorted(names)}
     differences = {name: float(ranks[is_same].mean() - ranks[~is_same].mean()) for name, ranks in ranks_by_name.items()}
     standard_error = np.sqrt((1 / is_same.sum() + 1 / (~is_same).sum()) / 12)  # of ranks that are uniform
     clear_names = [name for name in differences if abs(differences[name]) > CLEAR * standard_error]

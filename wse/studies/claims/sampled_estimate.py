@@ -10,7 +10,7 @@ from wse.studies.compare.request import WaferLink
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranges.constants import SAMPLES, SEED
+from wse.studies.estimate.ranges.constants import SAMPLES
 from wse.studies.estimate.ranges.sampled_figures import DECODE_ERROR, Uncertainty, sampled_times
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
@@ -51,7 +51,7 @@ def sampled_estimate(request: EstimateRequest, link: WaferLink | None) -> Sample
     uncertainty = uncertainty_of(layout.prepared, layout.compilation.program)
     return SampledEstimate(
         result=estimate_of(layout.prepared, layout.compilation.program),
-        time_ratios=sampled_times(uncertainty, SAMPLES, SEED),
+        time_ratios=sampled_times(uncertainty, SAMPLES),
         uncertain_names=names_of_uncertain_numbers(uncertainty),
     )
 

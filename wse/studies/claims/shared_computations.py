@@ -28,7 +28,7 @@ from wse.studies.estimate.drafts.result import DraftPlanResult
 from wse.studies.estimate.gpus.study import estimate_on_gpus
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
-from wse.studies.estimate.ranges.constants import SAMPLES, SEED, probabilities_of, values_at
+from wse.studies.estimate.ranges.constants import SAMPLES, probabilities_of, values_at
 from wse.studies.estimate.ranges.retiming import TIMES
 from wse.studies.estimate.ranges.sampled_figures import (
     COST,
@@ -125,7 +125,7 @@ class SharedComputations:
             sourced_number: The number with its range.
         """
         self.uncertain_names.add(name)
-        samples = values_at(sourced_number, probabilities_of(name, SAMPLES, SEED))
+        samples = values_at(sourced_number, probabilities_of(name, SAMPLES))
         return np.append(sourced_number.value, samples)
 
     def _time_ratios(self, estimate: SampledEstimate, name: str) -> Cases:

@@ -145,13 +145,13 @@ class CompareRequest:
         The default objective is cost if users or limits are given, and latency otherwise.
         """
         targets, users = self.targets, self.base.serving.users
-        default_objective = COST if users is not None or targets.times() else LATENCY
+        is_limited = users is not None or targets.ttft is not None or targets.tpot is not None
         return Goal(
             users=users,
             replicas=self.replicas if users is not None else 1,
             ttft_s=targets.ttft,
             tpot_s=targets.tpot,
-            objective=self.base.serving.objective or default_objective,
+            objective=self.base.serving.objective or (COST if is_limited else LATENCY),
         )
 
     def names(self) -> tuple[str, ...]:

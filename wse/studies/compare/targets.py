@@ -74,14 +74,6 @@ class Targets:
     top: Annotated[int | None, Option(panel="Output")] = None
     pareto: Annotated[bool, Option(panel="Output")] = False
 
-    def times(self) -> dict[str, float]:
-        """Return the requested latency limits in seconds, with the keys ``ttft_s`` and ``tpot_s``.
-
-        Limits that are not requested are left out.
-        """
-        targets = {"ttft_s": self.ttft, "tpot_s": self.tpot}
-        return {name: value for name, value in targets.items() if value is not None}
-
 
 NO_TARGETS: Final = Targets()
 """The targets of a comparison without any requested targets."""
@@ -99,9 +91,9 @@ def check_targets(targets: Targets, prompt_len: int | None, new_tokens: int | No
         BadInput: A target is out of range, or ``--lengths`` contains a pair twice or is combined
             with ``--prompt-len`` or ``--new-tokens``.
     """
-    for name, value in targets.times().items():
-        if not 0 < value <= LONGEST_S:
-            raise BadInput(f"--{name[:4]} {value:g}: give a time of more than 0, such as 200ms")
+    for option, value in (("--ttft", targets.ttft), ("--tpot", targets.tpot)):
+        if value is not None and not 0 < value <= LONGEST_S:
+            raise BadInput(f"{option} {value:g}: give a time of more than 0, such as 200ms")
     if targets.top is not None and not 1 <= targets.top <= MAX_TOP:
         raise BadInput(f"--top {targets.top}: give a number of rows from 1 to {MAX_TOP:,}")
     if targets.lengths is None:

@@ -56,9 +56,10 @@ def cuts_result(prepared_estimate: PreparedEstimate, system: SystemResult) -> Cu
 
 def _fewest_wafers_for_whole_layers(prepared_estimate: PreparedEstimate) -> int | None:
     """Return the smallest number of wafers on which no layer is split, from the cache if possible."""
-    from wse.compiler.search.remedies import fewest_wafers_for_whole_layers  # slow to load, and rarely needed
+    from wse.compiler.search.remedies import fewest_wafers_from  # slow to load, and rarely needed
 
     p = prepared_estimate
     inputs = p.spec, p.wafer, p.software, p.options
+    first_count = p.options.wafers + 1
     key = content_key("wafers for whole layers", *inputs)
-    return cached(key, int | None, lambda: fewest_wafers_for_whole_layers(*inputs))
+    return cached(key, int | None, lambda: fewest_wafers_from(first_count, *inputs, whole_layers=True))

@@ -117,10 +117,7 @@ class EstimateResult(Result):
     uncertainty: Annotated[UncertaintyResult | None, Doc("what the intervals come from; with `--uncertainty`")] = None
     routing: Annotated[
         str | None,
-        Doc(
-            "choice of experts: `even`, `zipf:S` or a file as of `--routing`, or `given` if the choices of a run are "
-            "timed; absent without experts"
-        ),
+        Doc("choice of experts: `even`, `zipf:S` or a file as of `--routing`; absent without experts"),
     ] = None
     expert_loads: Annotated[
         tuple[ExpertLoadsResult, ...] | None,

@@ -29,7 +29,7 @@ from wse.studies.estimate.sensitivity import changed_requests, sensitivity_resul
 from wse.studies.estimate.sram import estimate_sram, users_at_longer_contexts
 from wse.studies.estimate.timing.first_token import prompts_result
 from wse.studies.estimate.timing.latency import latency_result
-from wse.studies.estimate.timing.time_run import Routing, time_run
+from wse.studies.estimate.timing.time_run import time_run
 from wse.studies.estimate.timing.verify import verify_result, verify_rewrites
 from wse.studies.estimate.token_results import token_results
 from wse.studies.options.settings import replaced_numbers
@@ -78,7 +78,7 @@ def estimate(
     layout = choose_layout(prepared_estimate)
     prepared_estimate, choice = layout.prepared, layout.compilation
     on_progress(2, len(part_names), part_names[2])
-    timed_run = time_run(prepared_estimate, choice.program, None)
+    timed_run = time_run(prepared_estimate, choice.program)
     result = _layout_result(layout, timed_run)  # 3, 4
     # 5. Changed requests.
     if request.sensitivity:
@@ -180,40 +180,25 @@ class TimedEstimate:
 
 def timed_estimate(prepared_estimate: PreparedEstimate, program: Program) -> TimedEstimate:
     """Estimate a compiled model for a request that decodes at least one token."""
-    timed_run = time_run(prepared_estimate, program, None)
+    timed_run = time_run(prepared_estimate, program)
     result = result_of(prepared_estimate, program, timed_run)
     assert result.schedule is not None  # tokens are decoded
     deployment = deployment_of(prepared_estimate, program, result.schedule)
     return TimedEstimate(result=result, deployment=deployment)
 
 
-def estimate_of(
-    prepared_estimate: PreparedEstimate, program: Program, routing: Routing | None = None
-) -> EstimateResult:
-    """Estimate the speed and cost of a compiled model.
-
-    Args:
-        prepared_estimate: The request.
-        program: The compiled model.
-        routing: Experts that each token selects. If None, tokens are assumed to be distributed
-            across the experts as evenly as possible.
-    """
-    return result_of(
-        prepared_estimate, program, time_run(prepared_estimate, program, routing), given_routing=routing is not None
-    )
+def estimate_of(prepared_estimate: PreparedEstimate, program: Program) -> EstimateResult:
+    """Estimate the speed and cost of a compiled model."""
+    return result_of(prepared_estimate, program, time_run(prepared_estimate, program))
 
 
-def result_of(
-    prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, *, given_routing: bool = False
-) -> EstimateResult:
+def result_of(prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun) -> EstimateResult:
     """Compute the complete estimate from the cycles spent on prompts and decoded tokens.
 
     Args:
         prepared_estimate: The request.
         program: The compiled model.
         timed_run: Cycle counts of prompts and decoded tokens.
-        given_routing: Whether the cycles are for the experts that were selected in an actual run.
-            Results of serving are then left out.
     """
     clock, wafer = timed_run.clock, prepared_estimate.wafer
     grades = Grades(prepared_estimate.request.machine, wafer.generation)
@@ -221,7 +206,7 @@ def result_of(
     prefill = prefill_result(
         clock.prefill, sum(prepared_estimate.options.unread_tokens), wafer.clock_hz, prompts.ttft_s(wafer)
     )
-    tokens = token_results(prepared_estimate, program, timed_run, grades, with_serving=not given_routing)
+    tokens = token_results(prepared_estimate, program, timed_run, grades)
     verify = verify_result(prepared_estimate, clock.fabric)
     return EstimateResult.from_parts(
         tokens,
@@ -246,7 +231,7 @@ def result_of(
             tokens.cost,
             prepared_estimate.network,
         ),
-        routing=("given" if given_routing else program.routing.name) if any(program.mixtures) else None,
+        routing=program.routing.name if any(program.mixtures) else None,
         expert_loads=expert_loads_result(prepared_estimate, program),
         defects=defects_result(prepared_estimate, program, prepared_estimate.middle_context),
     )

@@ -24,10 +24,8 @@ from wse.studies.results.phases import DecodeResult, decode_result
 class TokenResults:
     """Cycles, serving speed, energy and cost of generated tokens: a part of an estimate.
 
-    All fields are set, with two exceptions:
-    - If the experts were selected in an actual run, only ``decode`` is set.
-    - If each request has one new token, which prefill already yields, only ``serving`` and ``cost``
-      are set.
+    All fields are set, with one exception: if each request has one new token, which prefill already
+    yields, only ``serving`` and ``cost`` are set.
     """
 
     decode: DecodeResult | None = None
@@ -39,7 +37,7 @@ class TokenResults:
 
 
 def token_results(
-    prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, grades: Grades, *, with_serving: bool
+    prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun, grades: Grades
 ) -> TokenResults:
     """Return the cycles, serving speed, energy and cost of generated tokens.
 
@@ -48,19 +46,13 @@ def token_results(
         program: The compiled model.
         timed_run: Cycle count of prompts and decoded tokens.
         grades: Evidence grades of the constants, which say how well each is known.
-        with_serving: True to also compute pipelining, serving speeds, bounds, energy and cost.
-            False to compute only the cycle count of a token, which is faster.
     """
     clock, prompts, token_classes = timed_run
     wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
     if not clock.decode.runs:
-        if not with_serving:
-            return TokenResults()
         serving = _serving(prepared_estimate, timed_deployment(prepared_estimate, program))
         return TokenResults(serving=serving, cost=cost_result(program.wafers, economics, serving))
     decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
-    if not with_serving:
-        return TokenResults(decode=decode)
     middle_cost = clock.fabric.decode_cost(*prepared_estimate.middle_context)
     pipelining = pipelining_result(clock.fabric, prompts, middle_cost, clock.decode.cycles / clock.decode.runs)
     serving = _serving(prepared_estimate, deployment_of(prepared_estimate, program, pipelining))

@@ -66,20 +66,6 @@ def _other_machine(request: ServeRequest, placement: EstimateRequest) -> Estimat
 def prefill_machine(request: ServeRequest, placement: EstimateRequest) -> Placement:
     """Validate and load the separate prefill machine.
 
-    Args:
-        request: The serving request.
-        placement: Request for the decode machine.
-
-    Raises:
-        BadInput: The machine cannot be used. The message names the ``--prefill`` options.
-    """
-    with prefill_errors(request):
-        return _prefill(request, placement)
-
-
-def _prefill(request: ServeRequest, placement: EstimateRequest) -> Placement:
-    """Validate and load the separate prefill machine.
-
     There are three cases:
 
     1. A different type of machine: GPUs if wafers decode, or wafers if GPUs decode.

@@ -18,7 +18,7 @@ from wse.studies.options.basis import check_context
 from wse.studies.options.option import replace_options
 from wse.studies.serve_sim.check_options import check_draft_tokens, check_options, given_value
 from wse.studies.serve_sim.options import LOAD, OWN, SKIP
-from wse.studies.serve_sim.prefill_machine import Placement, prefill_machine, prepare_machine
+from wse.studies.serve_sim.prefill_machine import Placement, prefill_errors, prefill_machine, prepare_machine
 from wse.studies.serve_sim.request import ServeRequest
 from wse.studies.serve_sim.traces.read_trace import Trace, read_trace
 
@@ -97,11 +97,14 @@ def prepare_serve(request: ServeRequest) -> PreparedServe:
     is_shared_by_all = request.keeps_prefixes and _prefix_count(request) == 1
     prefix = min(request.base.workload.prefix_tokens or 0, prompt - 1) if is_shared_by_all else 0
     placement = _decode_request(request, prompt_len=prompt, new_tokens=answer, prefix_tokens=prefix, context=context)
-    decode = prepare_machine(placement)
+    decode, prefill = prepare_machine(placement), None
+    if request.prefilling.prefill == OWN:
+        with prefill_errors(request):
+            prefill = prefill_machine(request, placement)
     return PreparedServe(
         request=request,
         decode=decode,
-        prefill=prefill_machine(request, placement) if request.prefilling.prefill == OWN else None,
+        prefill=prefill,
         context=context,
         workload=workload,
         typical=typical,

@@ -29,7 +29,7 @@ from wse.reports.intervals import RangeResult, range_of
 from wse.serving.deployment.gpus import GpuDeployment
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.operating_point import operating_point
-from wse.studies.estimate.ranges.constants import SAMPLES, SEED, probabilities_of, values_at
+from wse.studies.estimate.ranges.constants import SAMPLES, probabilities_of, values_at
 from wse.studies.estimate.ranges.sampled_figures import (
     POWER,
     PRICE,
@@ -111,7 +111,7 @@ def ranges_of_service(
         ("served.joules_per_token", served_result.joules_per_token, decode.power_w, names[1]),
     ):
         if amount is not None and machine_amount is not None:
-            amounts = values_at(machine_amount, probabilities_of(name, SAMPLES, SEED)) / machine_amount.value
+            amounts = values_at(machine_amount, probabilities_of(name, SAMPLES)) / machine_amount.value
             figures[path] = amount.value
             samples[path] = amount.value * amounts * served_result.tokens_per_s / samples["served.tokens_per_s"]
     intervals = {path: range_of(figures[path], sampled) for path, sampled in samples.items()}
@@ -174,5 +174,5 @@ def _wafer_ratios(uncertainty: Uncertainty, deployment: WaferDeployment, users: 
         by the predicted value, float64 ``[SAMPLES]``.
     """
     point = operating_point(deployment, users)
-    speeds = speeds_of(sampled_times(uncertainty, SAMPLES, SEED), deployment, users, 1)
+    speeds = speeds_of(sampled_times(uncertainty, SAMPLES), deployment, users, 1)
     return {name: sampled / getattr(point, name) for name, sampled in speeds.items()}

@@ -10,7 +10,7 @@ import numpy as np
 
 from wse.arrays import Bools
 from wse.hardware.number import SourcedNumber, weakest
-from wse.serving.cost import MILLION, SECONDS_PER_HOUR
+from wse.serving.cost import joules_per_token, usd_per_million_tokens
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.statistics import (
     distribution,
@@ -69,8 +69,8 @@ def served_result(machines: ServiceMachines, outcome: SimulationOutcome) -> Serv
             most_users=outcome.replicas * machines.max_users,
             kv=outcome.kv_token_s / (replica_s * decode.costs.kv_capacity_tokens),
         ),
-        joules_per_token=_amount(power, lambda watts: watts / tokens_per_s),
-        usd_per_million_tokens=_amount(price, lambda usd: usd / (SECONDS_PER_HOUR * tokens_per_s) * MILLION),
+        joules_per_token=_amount(power, lambda watts: joules_per_token(1, watts, tokens_per_s)),
+        usd_per_million_tokens=_amount(price, lambda usd: usd_per_million_tokens(1, usd, tokens_per_s)),
         usd_per_hour=_amount(price, float),
         little=LittleResult(in_system=requests_in_system, by_law=by_law),
         prefix_cache=_prefix_result(outcome, decode) if request.keeps_prefixes else None,

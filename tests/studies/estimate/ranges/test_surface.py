@@ -69,7 +69,7 @@ def test_surface_agrees_with_complete_timings(name: str) -> None:
     case = compiled(name)
     constants = case.surface.constants
     costs = Costs(wafer=case.prepared.wafer, software=case.prepared.software)
-    columns = [values_at(constant.number, probabilities_of(constant.name, SAMPLES, 1)) for constant in constants]
+    columns = [values_at(constant.number, probabilities_of(constant.name, SAMPLES)) for constant in constants]
     base = timed_deployment(case.prepared, case.program)
     errors = []
     for row in np.stack(columns, axis=1).tolist():

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from wse.compiler.choice import TreeSize
-from wse.compiler.passes.route import count_route_rewrites
+from wse.compiler.passes.route import colour_stages
 from wse.compiler.passes.route_demand import BlockRoutes
 from wse.compiler.rewrites.fitted_trees import groups_of, with_groups
 from wse.compiler.search.reduced.reduced_model import ReducedModel
@@ -145,7 +145,7 @@ class TreeCosts:
         """
         phases = [self._with_trees(phase, fitted_sizes) for phase in self._phases[stage]]
         try:
-            route_rewrites = count_route_rewrites(replace(self._state, phases=tuple(phases)), self._routes)
+            _, route_rewrites = colour_stages(replace(self._state, phases=tuple(phases)), self._routes)
         except DoesNotFit:
             return {phase.name: math.inf for phase in phases}
         cycles: dict[str, float] = defaultdict(float)

@@ -20,7 +20,7 @@ from wse.serving.economics import Economics
 from wse.serving.operating_point import Deployment, RequestShape
 from wse.serving.steady_state import SteadyState
 from wse.studies.compare.machine import GPU, Machine
-from wse.studies.estimate.ranges.constants import SEED, probabilities_of, values_at
+from wse.studies.estimate.ranges.constants import probabilities_of, values_at
 from wse.studies.estimate.ranges.retiming import scaled_deployment
 from wse.studies.estimate.ranges.sampled_figures import POWER, PRICE, gpu_price_and_power
 
@@ -117,7 +117,7 @@ def _sampled_economics(
         return (None,) * samples
     keys = f"{economics.kind}_usd_per_hour", f"{economics.kind}_power_w"
     values = [
-        values_at(economics.sources[key], probabilities_of(name, samples, SEED)).tolist()
+        values_at(economics.sources[key], probabilities_of(name, samples)).tolist()
         for key, name in zip(keys, names, strict=True)
     ]
     return [

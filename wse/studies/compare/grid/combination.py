@@ -25,7 +25,7 @@ from wse.studies.compare.tables import link_text, mapping_text
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout, layouts_by_users
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranges.constants import SAMPLES, SEED
+from wse.studies.estimate.ranges.constants import SAMPLES
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_times
 from wse.studies.estimate.ranges.study import uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
@@ -168,7 +168,7 @@ def _machine(
         dtype=timed_layout.result.model.dtype,
         link=link,
         deployment=deployment,
-        time_ratios=sampled_times(uncertainty, SAMPLES, SEED),
+        time_ratios=sampled_times(uncertainty, SAMPLES),
     )
 
 

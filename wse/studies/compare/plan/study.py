@@ -123,7 +123,7 @@ def plan_machines(
     shown_rows = [row for row in rows if row.pareto or not targets.pareto][: targets.top]
     return PlanResult(
         inputs=_inputs(request, tried_lengths, sorted(tried_wafers)),
-        targets=targets.times(),
+        targets=request.goal.limits_s,
         users=request.base.serving.users,
         think_s=request.base.think_s or None,
         economics=economics,

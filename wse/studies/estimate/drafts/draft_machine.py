@@ -13,23 +13,6 @@ from wse.studies.compile.draft_times import DraftTimes, Region
 from wse.studies.estimate.drafts.placement import PlacedDraft
 from wse.studies.estimate.drafts.verify_passes import OUTSIDE, VerifyPasses, layer_cycles
 from wse.studies.options.basis import PreparedPlacement
-from wse.studies.options.drafts.draft import HEAD
-
-
-def machine_of(
-    prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
-) -> DraftMachine:
-    """Return the times of draft and verification passes, which determine the best draft length.
-
-    Args:
-        prepared_placement: The request.
-        compilation: The compiled model.
-        draft: The draft head or draft model, compiled for the PEs or the host on which it runs.
-        passes: The passes that verify drafts, from `verify_passes`.
-    """
-    if draft.name == HEAD:
-        return head_machine(prepared_placement, compilation, draft, passes)
-    return _model_machine(prepared_placement, compilation, draft, passes)
 
 
 def head_machine(
@@ -56,7 +39,7 @@ def head_machine(
     )
 
 
-def _model_machine(
+def model_machine(
     prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft, passes: VerifyPasses
 ) -> DraftMachine:
     """Return the times of drafting and of verification with a separate draft model, for one user.

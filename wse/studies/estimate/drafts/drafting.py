@@ -25,7 +25,7 @@ from wse.hardware.number import Grade
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.drafts.machine import DraftMachine
 from wse.studies.estimate.drafts.best_drafts import Choose
-from wse.studies.estimate.drafts.draft_machine import decode_s, machine_of
+from wse.studies.estimate.drafts.draft_machine import decode_s, head_machine, model_machine
 from wse.studies.estimate.drafts.placement import PlacedDraft
 from wse.studies.estimate.drafts.verify_passes import VerifyPasses, verify_passes
 from wse.studies.estimate.layouts.compiled_layout import timed_deployment
@@ -116,11 +116,12 @@ def wafer_drafter(
         room = users_at(draft.compilation.program, plain.shape.tokens)
         base = replace(plain, max_concurrency=min(plain.max_concurrency, room))
     passes = verify_passes(prepared_estimate, compilation, draft)
+    times_of = head_machine if draft.name == HEAD else model_machine
     return WaferDrafter(
         plain=plain,
         base=base,
         draft_wafers=draft.wafers,
         passes=passes,
-        times=machine_of(prepared_estimate, compilation, draft, passes),
+        times=times_of(prepared_estimate, compilation, draft, passes),
         mean_ratio=plain.token_s / decode_s(prepared_estimate, compilation),
     )

@@ -43,15 +43,18 @@ def check_options(request: EstimateRequest) -> None:
 
 
 def check_heads(server: GpuServer) -> None:
-    """Raise BadInput if the attention heads cannot be divided evenly among the GPUs."""
+    """Raise BadInput if the attention heads cannot be divided evenly among the GPUs.
+
+    The message lists the numbers of GPUs that can be given. If there is none because the weights
+    fit on no number of GPUs, nothing is raised here: `GpuServer.kv_capacity_bytes` reports it.
+    """
     heads, gpus = server.spec.head_count, server.parallelism.gpus
     if server.parallelism.attention_by_data or heads % gpus == 0:
         return
-    counts = [str(count) for count in range(1, server.gpu.linked_gpus + 1) if heads % count == 0]
-    allowed_counts = ", ".join(counts[:8])
-    raise BadInput(
-        f"--gpus {gpus}: does not divide the {heads} heads of {server.spec.name}; give one of {allowed_counts}"
-    )
+    if allowed_counts := ", ".join(map(str, server.suitable_gpus()[:8])):
+        raise BadInput(
+            f"--gpus {gpus}: does not divide the {heads} heads of {server.spec.name}; give one of {allowed_counts}"
+        )
 
 
 def check_users(server: GpuServer, users: int, shape: RequestShape, option: str, replicas: int) -> None:

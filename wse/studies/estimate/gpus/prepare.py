@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from wse.errors import BadInput
@@ -32,7 +33,7 @@ STACK: Final = "vllm"
 """Default serving stack."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedGpuEstimate:
     """Request for an estimate on GPUs, with everything loaded and all defaults filled in.
 
@@ -65,7 +66,7 @@ class PreparedGpuEstimate:
     economics: Economics | None
     note: str | None = None
 
-    @property
+    @cached_property
     def deployment(self) -> GpuDeployment:
         """The model as served on the GPUs of one replica, without speculative decoding."""
         shape = _shape(self.request, self.prompt_tokens, self.new_tokens)
@@ -78,7 +79,7 @@ class PreparedGpuEstimate:
         serving = self.request.serving
         return "users" if serving.batch is None or serving.users is not None else "batch"
 
-    @property
+    @cached_property
     def users_of_one(self) -> int:
         """Requests that a replica serves at a time, rounded up. Replicas are identical machines."""
         in_flight = operating_point(self.deployment, self.users, self.replicas).in_flight
@@ -140,8 +141,8 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         one_gpu = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
         parallelism_of_fewest = dataclasses.replace(server.parallelism, gpus=one_gpu.fewest_gpus() or gpu.linked_gpus)
         server = dataclasses.replace(server, parallelism=parallelism_of_fewest)
-    check_heads(server)
     server = dataclasses.replace(server, draft=_draft(request, server, draft_model, prompt + new / 2))
+    check_heads(server)
     if prompt + new > spec.context_limit:
         options = f"--prompt-len {prompt} --new-tokens {new}"
         raise BadInput(f"{options}: {spec.name} supports at most {spec.context_limit:,} tokens in total")

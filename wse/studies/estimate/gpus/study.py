@@ -52,7 +52,8 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     deployment = prepared_estimate.deployment
     serving = serving_result(deployment, prepared_estimate.users, replicas=prepared_estimate.replicas)
     gpus = serving.replicas * server.parallelism.gpus
-    decode = server.pass_time([_decoded(prepared_estimate, prepared_estimate.users_of_one)])
+    decoded = [Tokens(users=prepared_estimate.users_of_one, new=1, context=prepared_estimate.middle_context)]
+    decode = server.pass_time(decoded)
     shape = deployment.shape
     read_s = server.prefill_s(shape.unread_tokens, shape.prefix_tokens)
     tpot_s = serving.tpot_s or decode.total_s
@@ -91,7 +92,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
             ttft_s=serving.ttft_s,
             tpot_s=tpot_s,
             tpot_by=GpuTpotParts(**asdict(decode), prompts_s=tpot_s - decode.total_s),
-            bound_s=server.roofline([_decoded(prepared_estimate, prepared_estimate.users_of_one)]).bound_s,
+            bound_s=server.roofline(decoded).bound_s,
             request_s=serving.request_s,
         ),
         decode=GpuDecodeResult(
@@ -184,15 +185,6 @@ def _published(
         drafted_tokens_per_s_per_user=None if drafts is None else drafts.tokens_per_s_per_user,
     )
     return published_speeds(server.spec, estimated)
-
-
-def _decoded(prepared_estimate: PreparedGpuEstimate, users: int) -> Tokens:
-    """Return the token counts from which the work and time of a decode pass are computed.
-
-    The pass adds one token for each user. It is timed halfway through the answer, when the KV
-    caches contain the prompt and half of the new tokens.
-    """
-    return Tokens(users=users, new=1, context=prepared_estimate.middle_context)
 
 
 def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:

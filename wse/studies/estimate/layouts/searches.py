@@ -15,7 +15,7 @@ from typing import Final
 from wse.bisection import largest_passing
 from wse.compiler.search.feasibility import fitting_trial
 from wse.compiler.search.reduced.misfits import Misfits
-from wse.compiler.search.remedies import MAX_WAFERS
+from wse.compiler.search.remedies import max_wafer_count
 from wse.compiler.search.search import Breadth, Compilation
 from wse.compiler.search.trial import Trial
 from wse.errors import BadInput, DoesNotFit
@@ -140,7 +140,7 @@ def on_more_wafers(prepared_estimate: PreparedEstimate, goal: Goal) -> PreparedE
     users = 1 if p.shape.think_s else math.ceil(goal.users / goal.replicas_for(goal.users))
     min_wafers = max(p.options.wafers + 1, wafers_by_bytes(p, users))
     misfits = Misfits()
-    for wafers in range(min_wafers, most_wafers(p) + 1):
+    for wafers in range(min_wafers, max_wafer_count(p.spec) + 1):
         larger = prepare_estimate(replace(p.request, wafers=wafers))
         if trial_with_room(larger, users, misfits) is not None:
             return replace(larger, request=p.request)
@@ -153,11 +153,6 @@ def may_add_wafers(prepared_estimate: PreparedEstimate) -> bool:
     It may not if the request or its mapping file states the number.
     """
     return prepared_estimate.request.wafers is None and not prepared_estimate.options.listed
-
-
-def most_wafers(prepared_estimate: PreparedEstimate) -> int:
-    """Return the maximum number of wafers: one per layer, but at most `MAX_WAFERS`."""
-    return min(prepared_estimate.spec.layer_count, MAX_WAFERS)
 
 
 def with_room(prepared_estimate: PreparedEstimate, users: int) -> PreparedEstimate:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from wse.compiler.search.remedies import larger_mesh
+from wse.compiler.search.remedies import larger_mesh, max_wafer_count
 from wse.errors import BadInput
 from wse.reports.terminal import plural
 from wse.studies.compile.capacity import wafers_by_bytes
-from wse.studies.estimate.layouts.searches import max_users_with_room, may_add_wafers, most_wafers
+from wse.studies.estimate.layouts.searches import max_users_with_room, may_add_wafers
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.results.operating_points import cached_tokens_text
 
@@ -40,7 +40,7 @@ def too_many_users(prepared_estimate: PreparedEstimate, room: int) -> BadInput:
     if room:
         remedies.insert(0, f"--users {replicas * room}")
     if may_add_wafers(p):  # --wafers auto
-        wafers += f", and no number of wafers up to {most_wafers(p)} has room for all"
+        wafers += f", and no number of wafers up to {max_wafer_count(p.spec)} has room for all"
     message = f"--users {users}: the roomiest layout found holds {caches} on {wafers}; give {', '.join(remedies)}"
     if not _has_draft(p):
         message += (

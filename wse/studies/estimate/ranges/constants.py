@@ -20,23 +20,22 @@ SEED: Final = 0
 """Seed of the samples. It is fixed, so equal requests get equal ranges."""
 
 
-def probabilities_of(name: str, samples: int, seed: int) -> F64:
+def probabilities_of(name: str, samples: int) -> F64:
     """Return the cumulative probabilities at which to sample one uncertain number.
 
     They are one column of a Latin hypercube (McKay, Beckman and Conover, Technometrics 1979): one
     random probability in each of ``samples`` equal intervals from 0 to 1, in random order. The
-    column depends on the name. All estimates with the same seed therefore use the same samples of a
-    constant, and can be compared sample by sample.
+    column depends on the name. All estimates therefore use the same samples of a constant, and can
+    be compared sample by sample.
 
     Args:
         name: Name of the constant or other uncertain number.
         samples: Number of samples.
-        seed: Seed of the random numbers.
 
     Returns:
         float64 ``[samples]``.
     """
-    generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    generator = np.random.default_rng([SEED, zlib.crc32(name.encode())])
     return (generator.permutation(samples) + generator.random(samples)) / samples
 
 

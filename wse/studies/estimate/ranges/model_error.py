@@ -111,10 +111,6 @@ class ModelError:
         return float(low), float(high)
 
 
-NO_ERROR: Final = ModelError(sizes=np.zeros(2), probabilities=np.array([0.0, 1.0]))
-"""Model error of a model that is exact."""
-
-
 @cache
 def model_error(kind: ErrorKind, software: str, *, without_source: str = "", without_publisher: str = "") -> ModelError:
     """Return the distribution of a timing model's error, as observed in measurements.

@@ -22,7 +22,7 @@ from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.gpus.server import GpuServer
 from wse.serving.operating_point import operating_point
-from wse.studies.estimate.ranges.constants import SAMPLES, SEED, probabilities_of, values_at
+from wse.studies.estimate.ranges.constants import SAMPLES, probabilities_of, values_at
 from wse.studies.estimate.ranges.model_error import ModelError, model_error
 from wse.studies.estimate.ranges.retiming import TIMES, scaled_deployment
 from wse.studies.estimate.ranges.surface import ResponseSurface
@@ -49,13 +49,12 @@ class Uncertainty:
     prefill_error: ModelError
 
 
-def sampled_times(uncertainty: Uncertainty, samples: int, seed: int, only_name: str = "") -> F64:
+def sampled_times(uncertainty: Uncertainty, samples: int, only_name: str = "") -> F64:
     """Return the times of a deployment for random samples of constants and model errors.
 
     Args:
         uncertainty: The uncertain constants and model errors.
         samples: Number of samples.
-        seed: Seed of the random numbers.
         only_name: Name of the only constant or model error that varies. Empty if all of them vary.
 
     Returns:
@@ -72,7 +71,7 @@ def sampled_times(uncertainty: Uncertainty, samples: int, seed: int, only_name: 
         Args:
             name: Name of the constant or model error.
         """
-        return probabilities_of(name, samples, seed) if only_name in ("", name) else np.full(samples, 0.5)
+        return probabilities_of(name, samples) if only_name in ("", name) else np.full(samples, 0.5)
 
     constants = uncertainty.surface.constants
     values = np.zeros((samples, len(constants)))
@@ -108,13 +107,7 @@ def speeds_of(times: F64, deployment: WaferDeployment, users: int, replicas: int
 
 
 def sampled_figures(
-    uncertainty: Uncertainty,
-    deployment: WaferDeployment,
-    users: int,
-    replicas: int,
-    *,
-    samples: int = SAMPLES,
-    seed: int = SEED,
+    uncertainty: Uncertainty, deployment: WaferDeployment, users: int, replicas: int
 ) -> Mapping[str, F64]:
     """Return the main figures of an operating point for samples of all uncertain numbers.
 
@@ -126,45 +119,30 @@ def sampled_figures(
         deployment: The deployment with the stated constants, including its power and price.
         users: Users of all replicas.
         replicas: Number of identical deployments.
-        samples: Number of samples.
-        seed: Seed of the random numbers.
 
     Returns:
-        float64 ``[samples]`` for each figure, keyed by field of an operating point. Cost and energy
+        float64 ``[SAMPLES]`` for each figure, keyed by field of an operating point. Cost and energy
         are left out if price and power are unknown.
     """
-    speeds = speeds_of(sampled_times(uncertainty, samples, seed), deployment, users, replicas)
+    speeds = speeds_of(sampled_times(uncertainty, SAMPLES), deployment, users, replicas)
     return speeds | cost_and_energy(
-        speeds["tokens_per_s"],
-        replicas * deployment.chips,
-        deployment.economics,
-        names=(PRICE, POWER),
-        samples=samples,
-        seed=seed,
+        speeds["tokens_per_s"], replicas * deployment.chips, deployment.economics, names=(PRICE, POWER)
     )
 
 
 def cost_and_energy(
-    tokens_per_s: F64,
-    chips: int,
-    economics: Economics | None,
-    *,
-    names: tuple[str, str],
-    samples: int = SAMPLES,
-    seed: int = SEED,
+    tokens_per_s: F64, chips: int, economics: Economics | None, *, names: tuple[str, str]
 ) -> dict[str, F64]:
     """Return the cost and energy of a token for random samples of throughput, price and power.
 
     Args:
-        tokens_per_s: float64 ``[samples]``, output tokens per second of all machines.
+        tokens_per_s: float64 ``[SAMPLES]``, output tokens per second of all machines.
         chips: Number of wafers or GPUs.
         economics: Price and power of one wafer or GPU; None if they are unknown.
         names: Names of the price and of the power. Calls with the same names draw the same samples.
-        samples: Number of samples.
-        seed: Seed of the random numbers.
 
     Returns:
-        float64 ``[samples]`` in USD per million tokens and in J, keyed by field of an operating
+        float64 ``[SAMPLES]`` in USD per million tokens and in J, keyed by field of an operating
         point. Empty if price and power are unknown.
     """
     if economics is None:
@@ -174,7 +152,7 @@ def cost_and_energy(
         (COST, economics.usd_per_hour, names[0], usd_per_million_tokens),
         ("joules_per_token", economics.power_w, names[1], joules_per_token),
     ):
-        values = values_at(number, probabilities_of(name, samples, seed)).tolist()
+        values = values_at(number, probabilities_of(name, SAMPLES)).tolist()
         figures[key] = np.array(
             [figure_of(chips, value, rate) for value, rate in zip(values, tokens_per_s.tolist(), strict=True)]
         )
@@ -224,7 +202,7 @@ def gpu_time_ratios(server: GpuServer, name: str = GPU_ERROR) -> F64:
         float64 ``[SAMPLES]``.
     """
     error = model_error("gpu_dense" if server.spec.experts is None else "gpu_experts", server.stack.name)
-    return np.exp(error.at(probabilities_of(name, SAMPLES, SEED)))
+    return np.exp(error.at(probabilities_of(name, SAMPLES)))
 
 
 def sampled_gpu_figures(deployment: GpuDeployment, point: OperatingPointResult) -> Mapping[str, F64]:

@@ -11,7 +11,7 @@ from wse.program.program import Program
 from wse.reports.intervals import CONFIDENCE, RangeResult
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.estimate.ranges.constants import SAMPLES, SEED, uncertain_constants
+from wse.studies.estimate.ranges.constants import SAMPLES, uncertain_constants
 from wse.studies.estimate.ranges.model_error import model_error
 from wse.studies.estimate.ranges.result import ContributionResult, UncertaintyResult
 from wse.studies.estimate.ranges.retiming import TIMES, Retiming
@@ -135,5 +135,5 @@ def _figures_by_name(
         ends[:, column] = constant.number.low, constant.number.high
         ends_by_name[constant.name] = surface.ratios(ends)
     for name, ends in ends_by_name.items():
-        times = np.concatenate([ends, sampled_times(uncertainty, samples, SEED, only_name=name)])
+        times = np.concatenate([ends, sampled_times(uncertainty, samples, only_name=name)])
         yield name, speeds_of(times, deployment, point.users, point.replicas)

@@ -175,7 +175,6 @@ class _Pipelining:
         rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()
         routes = self._times.prefill
         prefill = chunks_result(routes, self._times.servers, self._wafer) if routes else None
-        host_latency_s = self._wafer.host_round_trip_s / 2  # of the first token, in transit to the host
         return PipeliningResult(
             stages=len(self._regions),
             users_per_stream=self._users,
@@ -192,8 +191,8 @@ class _Pipelining:
             bubble_fraction=rows[-1].bubble_fraction if rows else None,
             by_events=self._by_events() if rows else None,
             prefill=prefill,
-            ttft_s=None if prefill is None else prefill.pipelined_s + host_latency_s,
-            ttft_sequential_s=None if prefill is None else prefill.sequential_s + host_latency_s,
+            ttft_s=None if prefill is None else prefill.ttft_s(self._wafer),
+            ttft_sequential_s=None if prefill is None else prefill.sequential_s + self._wafer.host_round_trip_s / 2,
             servers=self._servers(),
         )
 

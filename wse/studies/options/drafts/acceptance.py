@@ -16,9 +16,9 @@ from wse.serving.drafts.speculation import (
     TYPICAL,
     Acceptance,
     acceptance_by_position,
+    acceptance_of,
     choice_frequencies,
     measured_curves,
-    typical,
 )
 from wse.serving.drafts.tree import ChoiceAcceptances, check_acceptances, choice_acceptances, with_choices
 
@@ -82,8 +82,7 @@ def read_acceptance(text: str) -> DraftAcceptance:
         BadInput: A probability is not a number from 0 to 1, or the file cannot be used.
     """
     if text.casefold() in {name.casefold() for name in known_acceptances()}:
-        matching_curves = [curve for curve in measured_curves() if curve.model.casefold() == text.casefold()]
-        curve = matching_curves[0] if matching_curves else typical(measured_curves())
+        curve = acceptance_of(text)
         return DraftAcceptance(
             curve=curve, choice_acceptances=choice_acceptances(curve, choice_frequencies().frequencies)
         )
@@ -140,9 +139,7 @@ def _user_acceptance(acceptances: list[tuple[float, ...]], place: str, name: str
     except BadInput as error:
         raise BadInput(f"{place}: {error}") from error
     firsts = [choices[0] for choices in acceptances]
-    return DraftAcceptance(
-        curve=acceptance_by_position(firsts, name, "U", "given"), choice_acceptances=tuple(acceptances)
-    )
+    return DraftAcceptance(curve=acceptance_by_position(firsts, name), choice_acceptances=tuple(acceptances))
 
 
 def _probability(value: Any, place: str) -> float:

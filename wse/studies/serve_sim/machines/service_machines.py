@@ -93,9 +93,11 @@ class ServiceMachines:
     def continuous_arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of a simulated replica with continuous batching."""
         request, costs, transfer = self.prepared.request, self.decode.costs, self.kv_transfer()
+        # Stages of wafers that wait for decoded tokens read prompts meanwhile. GPUs work on one pass at a time.
+        max_chunk_tokens = None if self.decode.result.gpus is None else MAX_BATCHED_TOKENS
         policy = ContinuousPolicy(
             max_users=self.max_users,
-            prompt_tokens=request.batches.chunk or (None if costs.prompts_fill_gaps else MAX_BATCHED_TOKENS),
+            prompt_tokens=request.batches.chunk or max_chunk_tokens,
             prefix_cache=request.keeps_prefixes,
             kv_tiers=tuple(tier.simulated_tier for tier in self.decode.kv_tiers),
         )

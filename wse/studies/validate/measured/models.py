@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from wse.known_names import letters_and_digits
 from wse.models.catalogue import CONFIGURATIONS, origins
 from wse.models.configs.config import bundled_spec
 from wse.models.configs.rope import plain_rope
@@ -88,7 +89,7 @@ def configuration_of(text: str) -> str | None:
     >>> configuration_of("Llama-3.1-8B-Instruct")
     'llama-3-8b'
     """
-    name = _plain(re.sub(r"[-_ ](instruct|chat|hf|base)\b", "", text, flags=re.IGNORECASE))
+    name = letters_and_digits(re.sub(r"[-_ ](instruct|chat|hf|base)\b", "", text, flags=re.IGNORECASE))
     matches = [(len(published), config) for published, config in _published_names() if name.endswith(published)]
     return max(matches, key=lambda match: match[0])[1] if matches else None
 
@@ -100,10 +101,7 @@ def _published_names() -> tuple[tuple[str, str], ...]:
     Published names are reduced to lower-case letters and digits, so that different spellings match.
     """
     return tuple(
-        (_plain(published), name) for name, origin in origins().items() for published in (name, *origin.same_shape)
+        (letters_and_digits(published), name)
+        for name, origin in origins().items()
+        for published in (name, *origin.same_shape)
     )
-
-
-def _plain(name: str) -> str:
-    """Return only the letters and digits of a name, in lower case, for comparisons."""
-    return "".join(c for c in name.lower() if c.isalnum())
