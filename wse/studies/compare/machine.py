@@ -153,8 +153,8 @@ def _in_increasing_numbers(
 ) -> Iterator[PreparedGpuEstimate]:
     """Yield estimates of a model on N, 2 N, 4 N ... GPUs, where N is the smallest number of GPUs.
 
-    The number is doubled until all interconnected GPUs are used, or until the attention heads can
-    no longer be divided evenly.
+    The number is doubled until all interconnected GPUs are used, or until it is not suitable
+    (`GpuServer.suitable_gpus`).
 
     Args:
         smallest_machine: The model on the smallest number of GPUs.
@@ -164,7 +164,8 @@ def _in_increasing_numbers(
     yield smallest_machine
     server = smallest_machine.server
     gpus = 2 * server.parallelism.gpus
-    while requested_count is None and gpus <= server.gpu.linked_gpus and server.spec.head_count % gpus == 0:
+    suitable_counts = server.suitable_gpus()
+    while requested_count is None and gpus in suitable_counts:
         yield replace(smallest_machine, server=replace(server, parallelism=replace(server.parallelism, gpus=gpus)))
         gpus *= 2
 
