@@ -13,6 +13,11 @@ from tiers import AT_REQUEST, slow_but
 
 import wse
 from wse.errors import BadInput
+from wse.studies.compare.curve.study import curve_row
+from wse.studies.compare.machine import gpu_machine, prepared_gpus
+from wse.studies.compare.plan.rows import rows_of_gpus
+from wse.studies.compare.request import CompareRequest
+from wse.studies.options.option import make_request
 
 SMALL: Final[dict[str, Any]] = {"mesh": "16x16", "wafers": 1, "mapping": "pipeline", "schedule": "baseline"}
 """Options of a small wafer, for which layouts compile quickly."""
@@ -106,6 +111,20 @@ def test_simulations_on_whole_wafers_agree_with_estimates(options: dict[str, Any
     latencies = simulated(serving, options | {"objective": "latency"}).all
     assert latencies.tpot.mean == pytest.approx(serving.tpot_s, rel=0.03)
     assert latencies.ttft.mean == pytest.approx(serving.ttft_s, rel=0.03)
+
+
+@pytest.mark.parametrize("options", ON_GPUS, ids=options_id)
+def test_gpus_in_rankings_and_curves_equal_estimates(options: dict[str, Any]) -> None:
+    """The rows are those of ``wse compare --users`` and ``wse compare --gpu``."""
+    request = make_request(CompareRequest, **options | {"gpu": (options["gpu"],)})
+    rows, _, _ = rows_of_gpus(request)
+    ((prepared,), _) = prepared_gpus(request)
+    machine = gpu_machine(prepared)
+    serving = wse.estimate(**options).serving
+    ranked_row = next(row for row in rows if row.replicas == serving.replicas)
+    for row in (ranked_row, curve_row(machine, [machine], serving.users)):
+        for name in ("users", "ttft_s", "tokens_per_s_per_user", "tokens_per_s", "usd_per_million_tokens"):
+            assert getattr(row, name) == pytest.approx(getattr(serving, name)), name
 
 
 @pytest.mark.parametrize("machine", slow_but(MACHINES, MACHINES[0]), ids=options_id)
