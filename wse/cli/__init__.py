@@ -18,6 +18,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from wse.cli.options import drop_stdout
 from wse.garbage_collection import collect_rarely
@@ -51,7 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno == errno.ENOSPC:
             message = "no space left on the device: free some, or write elsewhere"
         elif error.errno == errno.ENAMETOOLONG:
-            message = f"{str(error.filename)[:20]}...: too long for the path of a file; give a shorter one"
+            from wse.reports.terminal import printable  # slow to load, and only needed here
+
+            name = printable(Path(str(error.filename)).name[:20])
+            message = f"{name}...: too long for the name of a file; give a shorter one"
         else:
             raise
         drop_stdout()

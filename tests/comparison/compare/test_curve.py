@@ -159,10 +159,10 @@ def test_verdict_has_the_figures_of_the_machines() -> None:
         "At equal speed per user, tokens are cheaper on these wafers only where GPUs are too slow. The GPUs compared "
         "reach at most 50 tokens/s per user.",
         f"Of 4 samples of the uncertain inputs ({SAMPLED_ON_WAFERS}), one user is "
-        "faster on 1 wse3 (bands) than on 1 h200 (vllm) in 100 % of them, and a token is cheaper "
-        "on 1 h200 (vllm) than on 1 wse3 (bands) in 100 % of them, each with as many users as it can usefully serve; "
-        "at equal speed per user, tokens are cheaper on the wafers compared only where GPUs are too slow in 100 % of "
-        "them.",
+        "faster on 1 wse3 (bands) than on 1 h200 (vllm) in 100 % of them. A token is cheaper "
+        "on 1 h200 (vllm) than on 1 wse3 (bands) in 100 % of them, if each machine serves the users with which its "
+        "tokens are cheapest. At equal speed per user, tokens are cheaper on the compared wafers only where GPUs are "
+        "too slow in 100 % of them.",
     )
 
 

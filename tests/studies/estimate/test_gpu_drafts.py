@@ -1,5 +1,7 @@
 """Tests of drafts on GPUs: measured speed-ups, times by draft length and batch, memory, and cost."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from wse.studies.estimate.gpus.drafting import GpuDrafter
 from wse.studies.estimate.gpus.prepare import prepare_gpu_estimate
 from wse.studies.estimate.gpus.result import GpuEstimateResult
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.options.option import make_request
+from wse.studies.options.option import make_request, replace_options
 
 EIGHT_H200: dict[str, Any] = {"gpu": "h200", "gpus": 8, "stack": "trtllm", "dtype": "fp8"}
 LONG: dict[str, Any] = {"prompt_len": 9_000, "new_tokens": 1_000}
@@ -188,3 +190,15 @@ def test_fewest_gpus_divide_the_attention_heads() -> None:
     # if no number of GPUs can hold the weights, the heads are not to blame
     with pytest.raises(DoesNotFit, match="give fewer bits with --dtype, or a GPU with more memory"):
         prepare_gpu_estimate(make_request(EstimateRequest, gpus=3, **maverick | {"gpu": "h100"}))
+
+
+def test_heads_that_no_sufficient_number_of_gpus_divides_are_refused(tmp_path: Path) -> None:
+    """The weights need all 8 GPUs, and 8 does not divide 100 heads."""
+    config = json.loads((Path(wse.__file__).parent / "data" / "configs" / "llama-3.1-405b.json").read_text("utf-8"))
+    heads = {"num_attention_heads": 100, "num_key_value_heads": 10, "head_dim": 128}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config | heads), "utf-8")
+    request = make_request(EstimateRequest, model=str(file), gpu="h100", dtype="fp8")
+    for gpus in (8, None):
+        with pytest.raises(BadInput, match=r"--gpus 8: does not divide the 100 heads of .* fit on no number that does"):
+            prepare_gpu_estimate(replace_options(request, gpus=gpus))

@@ -312,11 +312,12 @@ class GpuServer:
         """
         heads = 0 if self.parallelism.attention_by_data else self.spec.head_count
         servers = [self._on(gpus) for gpus in range(1, self.gpu.linked_gpus + 1) if heads % gpus == 0]
-        return [
-            server.parallelism.gpus
-            for server in servers
-            if server._usable_bytes > server.weight_bytes + server.draft_bytes
-        ]
+        return [server.parallelism.gpus for server in servers if server.holds_weights]
+
+    @property
+    def holds_weights(self) -> bool:
+        """Whether the memory of the GPUs can hold the weights of the model and of its draft."""
+        return self._usable_bytes > self.weight_bytes + self.draft_bytes
 
     @property
     def _usable_bytes(self) -> float:

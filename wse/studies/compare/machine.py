@@ -122,7 +122,7 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
     """Prepare an estimate for each GPU type and count in a comparison.
 
     If no number of GPUs is requested, N, 2 N, 4 N ... GPUs are tried, up to the number of
-    interconnected GPUs. N is the smallest number whose memory can hold the weights.
+    interconnected GPUs. N is the number that ``wse estimate`` selects (`GpuServer.fewest_gpus`).
 
     Returns:
         1. The estimates of all machines that can hold at least one user.

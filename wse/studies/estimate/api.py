@@ -158,9 +158,10 @@ def estimate(
         draft_place (same|wafer|host): Run the draft model on free PEs of the model's wafers (same,
             the default), on additional wafers (wafer), or on the host.
         gpu: Time the model on GPUs instead of wafers: a name of `wse gpus`, or a TOML file.
-        gpus (N|auto): Number of GPUs; auto: the fewest whose memory can store the weights and that
-            divide the attention heads, if possible a power of two. For compare, auto also tries its
-            multiples by 2, 4, ..., up to the GPUs that NVLink connects. None is auto.
+        gpus (N|auto): Number of GPUs; auto: the smallest power of two whose memory can store the
+            weights and that divides the attention heads (any with parallelism data), else the
+            smallest other such number. For compare, auto also tries its multiples by 2, 4, ..., up
+            to the GPUs that NVLink connects. None is auto.
         stack: Serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.
         parallelism (tensor|experts|data): Split all matrices over the GPUs (tensor, the default);
             or store each expert on one GPU (experts); or in addition compute each user's attention

@@ -56,7 +56,7 @@ class UsersResult(Result):
 
     context: Annotated[int, Doc("tokens of each user's KV cache")]
     users: Annotated[
-        int, Doc("users whose KV caches fit beside buffers for this context or, if that is longer, `system.context`")
+        int, Doc("users whose KV caches fit, besides buffers for the longer of this context and `system.context`")
     ]
 
 
@@ -76,7 +76,10 @@ class EstimateSram(SramResult):
 
     stages: Annotated[tuple[BytesByUse, ...], Doc("for each stage, bytes of each use on one PE", "B")]
     code: Annotated[CodeResult, Doc("code on a PE")]
-    users: Annotated[tuple[UsersResult, ...], Doc("users whose caches fit, for each of several contexts")]
+    users: Annotated[
+        tuple[UsersResult, ...],
+        Doc("users whose caches fit, for several contexts; above the requested one only in `wse estimate`"),
+    ]
     block_tokens: Annotated[
         int, Doc("tokens of a block of the requested KV caches on the stage that fills first; caches occupy blocks")
     ]
@@ -218,8 +221,8 @@ def _users_table(
         "fills first"
     )
     buffers_text = (
-        f"above {max_context:,} tokens, counted with the larger buffers, such as attention scores, that longer "
-        "contexts need; an estimate with requests of this length (--prompt-len) may choose a layout with more room"
+        f"for contexts above {max_context:,} tokens, the numbers allow for larger buffers, such as attention scores; "
+        "an estimate with a longer --prompt-len may choose a layout with more room"
     )
     return Table(
         columns=columns,

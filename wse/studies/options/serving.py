@@ -163,9 +163,10 @@ class GpuOptions:
     """Options for the number of GPUs, their serving software, and how they share a model.
 
     Attributes:
-        gpus: Number of GPUs; auto: the fewest whose memory can store the weights and that divide
-            the attention heads, if possible a power of two. For compare, auto also tries its
-            multiples by 2, 4, ..., up to the GPUs that NVLink connects.
+        gpus: Number of GPUs; auto: the smallest power of two whose memory can store the
+            weights and that divides the attention heads (any with --parallelism data), else the
+            smallest other such number. For compare, auto also tries its multiples by 2, 4, ..., up
+            to the GPUs that NVLink connects.
         stack: Serving stack: a name of `wse gpus`, or a TOML file. Default: vllm.
         parallelism: Split all matrices over the GPUs (tensor, the default); or store each expert on
             one GPU (experts); or in addition compute each user's attention on one GPU (data).

@@ -162,10 +162,10 @@ def fullest_table(sram: SramResult, batch: int, context: int, *, width: int = WI
 
 
 def cache_text(sram: SramResult, batch: int, context: int) -> str:
-    """Return a phrase that states for how many tokens KV caches have memory, and whether the fullest PE has a part."""
+    """Describe the memory reserved for KV caches, and say if the fullest PE stores no part of it."""
     tokens = f"for {count(context)} tokens"
     caches = f"KV cache {tokens}" if batch == 1 else f"{batch:,} KV caches {tokens} each"
-    return caches if sram.bytes_per_pe.get("kv", 0) else f"{caches}, on other PEs"
+    return caches if sram.bytes_per_pe.get("kv", 0) else f"{caches}, none of it on this PE"
 
 
 def capacity_text(sram: SramResult, batch: int, context: int, place: str = "in this layout") -> str:

@@ -248,8 +248,8 @@ class ServeResult(Result):
             come = f"{state}: {three_figures(rate)} requests/s arrive, {share} of the capacity of {capacity}."
             if option and self.ranges:
                 come += (
-                    " The 90 % intervals are of samples of the uncertain inputs, each loaded to this share of its own "
-                    "capacity (with --rate, all at the same rate)."
+                    " For the 90 % intervals, uncertain inputs are sampled: every sample has its own capacity, and "
+                    "requests arrive at this fraction of it (with --rate, at the same rate in every sample)."
                 )
         if self.served is None:
             return come

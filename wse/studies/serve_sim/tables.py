@@ -94,8 +94,8 @@ def served_table(result: ServeResult, served_result: ServedResult) -> Table:
     load = result.inputs.get("load")
     constant, cost_note = result.requests.in_flight, "" if load is None else f", at {percent(load)} of the capacity"
     if constant and not result.requests.think_s and use.in_flight < NOTABLE_SHARE * constant:
-        text = f"{count(use.in_flight)} of {constant:,} requests on average: fewer at the start and the end, and users "
-        text += "wait a little after an answer, so that requests do not start at the same time"
+        text = f"{count(use.in_flight)} of {constant:,} requests on average: fewer at the start and the end (less so "
+        text += "with more --requests), and next requests are slightly delayed, so that they do not start together"
         rows.insert(1, ("in flight", text))
         cost_note = f", with {count(use.in_flight)} requests in flight instead of {constant:,}"
     for name, key, unit in (

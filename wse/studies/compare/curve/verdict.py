@@ -138,9 +138,9 @@ def _certainty(
     faster_share, cheaper_share = percent_text(certainty.faster), percent_text(certainty.cheaper)
     return (
         f"Of {certainty.samples} samples of the uncertain inputs ({SAMPLED_ON_WAFERS}), one user is faster on "
-        f"{places[0]} in {faster_share} of them, and a token is cheaper on {places[1]} in {cheaper_share} of them, "
-        "each with as many users as it can usefully serve; at equal speed per user, tokens are cheaper on the wafers "
-        f"compared {crossovers} of them."
+        f"{places[0]} in {faster_share} of them. A token is cheaper on {places[1]} in {cheaper_share} of them, if each "
+        "machine serves the users with which its tokens are cheapest. At equal speed per user, tokens are cheaper on "
+        f"the compared wafers {crossovers} of them."
     )
 
 

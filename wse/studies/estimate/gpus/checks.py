@@ -45,16 +45,17 @@ def check_options(request: EstimateRequest) -> None:
 def check_heads(server: GpuServer) -> None:
     """Raise BadInput if the attention heads cannot be divided evenly among the GPUs.
 
-    The message lists the numbers of GPUs that can be given. If there is none because the weights
-    fit on no number of GPUs, nothing is raised here: `GpuServer.kv_capacity_bytes` reports it.
+    The message lists the numbers of GPUs that can be given. If the weights do not even fit,
+    nothing is raised here: `GpuServer.kv_capacity_bytes` reports it.
     """
     heads, gpus = server.spec.head_count, server.parallelism.gpus
-    if server.parallelism.attention_by_data or heads % gpus == 0:
+    allowed_counts = server.suitable_gpus()[:8]
+    if server.parallelism.attention_by_data or heads % gpus == 0 or not (allowed_counts or server.holds_weights):
         return
-    if allowed_counts := ", ".join(map(str, server.suitable_gpus()[:8])):
-        raise BadInput(
-            f"--gpus {gpus}: does not divide the {heads} heads of {server.spec.name}; give one of {allowed_counts}"
-        )
+    remedy = f"give one of {', '.join(map(str, allowed_counts))}"
+    if not allowed_counts:
+        remedy = "the weights fit on no number that does; give --parallelism data, a smaller --dtype or a larger --gpu"
+    raise BadInput(f"--gpus {gpus}: does not divide the {heads} heads of {server.spec.name}; {remedy}")
 
 
 def check_users(server: GpuServer, users: int, shape: RequestShape, option: str, replicas: int) -> None:
