@@ -106,8 +106,8 @@ This page lists the keys that each command prints with `--json`. They are also t
 results of [Python functions](python.md): the key `serving.tokens_per_s_per_user` is
 `wse.estimate("llama-3-8b").serving.tokens_per_s_per_user`.
 
-- `a.b` is the key `b` of the object `a`, `a[].b` is the key `b` of each element of the list `a`,
-  and `NAME` stands for keys that depend on the request.
+- `a.b` is the key `b` of the object `a`, and `a[].b` is the key `b` of each element of the list `a`.
+- `NAME` is a placeholder for keys such as the names of machines, which differ between requests.
 - Keys in *italics* are absent if they do not apply.
 - Infinite and undefined numbers are `null`.
 - Later versions may add keys. The [changelog](../../CHANGELOG.md) lists keys that are renamed or

@@ -118,10 +118,9 @@ def _type(annotation: Any) -> str:
 
 def _result(command: str, result: type[Result]) -> Iterator[str]:
     """Yield the section of a command's result class: its fields, methods and properties."""
-    section = re.sub(r"[^\w -]", "", f"wse {command}".lower()).replace(
-        " ", "-"
-    )  # as GitHub derives it from the heading
-    yield from (f"### {result.__name__}", "", f"{first_line(result)} [Fields](json.md#{section})", "")
+    letters = re.sub(r"[^\w -]", "", f"wse {command}".lower())
+    fields_link = f"[Fields](json.md#{letters.replace(' ', '-')})"  # the anchor that GitHub derives from the heading
+    yield from (f"### {result.__name__}", "", f"{first_line(result)} {fields_link}", "")
     members = list(_members(result, Result))
     yield from (*members, *([""] if members else []))
 

@@ -181,7 +181,7 @@ class Trial:
     def may_be_compiled(self, options: Options) -> bool:
         """Return whether the whole model may be compiled on the layout of the trial.
 
-        The routers must have enough colours for it. The layout must also fit in SRAM,
-        unless the request allows overflows.
+        The routers must have enough colours for it. The layout must also fit in SRAM, unless the
+        request allows overflows.
         """
         return bool(self.needed_bytes) and (self.fits or options.capacity == REPORT)

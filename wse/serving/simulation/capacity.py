@@ -29,8 +29,10 @@ It is above 1, so that these arrivals do not limit the loop.
 MIN_REQUESTS: Final = 1_000
 MAX_REQUESTS: Final = 20_000
 REQUESTS_PER_SLOT: Final = 10
-"""Number of simulated requests per batch slot, subject to a minimum and maximum total, but at least 2 per
-slot (in a closed loop, 3 per user)."""
+"""Number of simulated requests per batch slot, subject to a minimum and maximum total.
+
+There are at least 2 per slot or, in a closed loop, 3 per user.
+"""
 STABLE_LOAD: Final = 0.9
 """Load suggested for an overloaded service. It is below 1, so that the queue stays short."""
 

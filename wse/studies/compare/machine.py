@@ -162,10 +162,11 @@ def _in_increasing_numbers(
             estimate is then yielded. None if no number was requested.
     """
     yield smallest_machine
+    if requested_count is not None:
+        return
     server = smallest_machine.server
-    gpus = 2 * server.parallelism.gpus
-    suitable_counts = server.suitable_gpus()
-    while requested_count is None and gpus in suitable_counts:
+    gpus, suitable_counts = 2 * server.parallelism.gpus, server.suitable_gpus()
+    while gpus in suitable_counts:
         yield replace(smallest_machine, server=replace(server, parallelism=replace(server.parallelism, gpus=gpus)))
         gpus *= 2
 

@@ -68,8 +68,8 @@ def users_that_fit(version: Version[Placement], context: int) -> int:
     """Return how many users' KV caches fit on a version, without compiling it fully.
 
     Args:
-        version: The version. If only the whole model needs too many colours, the
-            result is too large.
+        version: The version. If only the whole model needs too many colours, the result is too
+            large.
         context: Number of tokens in each user's KV cache.
 
     Returns:

@@ -65,7 +65,9 @@ class CompileFabric(FabricResult):
     """
 
     colours: Annotated[tuple[ColourUse, ...], Doc("colours of each pattern in each stage")]
-    contention: Annotated[tuple[ContentionResult, ...], Doc("patterns whose words wait for words of other messages")]
+    contention: Annotated[
+        tuple[ContentionResult, ...], Doc("patterns whose words are delayed by words of other messages")
+    ]
     reduces: Annotated[tuple[ReduceResult, ...], Doc("reduces of a generated token, the most cycles first")]
 
 

@@ -14,8 +14,8 @@ A file lists regions in layer order. Its keys are the same as for ``system.stage
 
 The parts of a layer are its attention (0) and the eighths of its feed-forward block (1 to 8). The
 embedding is in the first region. The head is in the last region, or with the embedding if both
-share one table. A line ``transposed = true`` before the regions means that the mesh's rows and columns
-are exchanged.
+share one table. A line ``transposed = true`` before the regions means that the mesh's rows and
+columns are exchanged.
 """
 
 from __future__ import annotations

@@ -90,8 +90,7 @@ class ReducedModel:
         """Return the reduced model after all passes up to `allocate`, whether it fits or not.
 
         Raises:
-            DoesNotFit: Patterns that run concurrently need more colours than
-                are available.
+            DoesNotFit: Patterns that run concurrently need more colours than are available.
         """
         lowered = self.compile_until("lower_ops")
         further_bytes = lowered._further_bytes()

@@ -49,12 +49,14 @@ def check_heads(server: GpuServer) -> None:
     nothing is raised here: `GpuServer.kv_capacity_bytes` reports it.
     """
     heads, gpus = server.spec.head_count, server.parallelism.gpus
-    allowed_counts = server.suitable_gpus()[:8]
-    if server.parallelism.attention_by_data or heads % gpus == 0 or not (allowed_counts or server.holds_weights):
+    if server.parallelism.attention_by_data or heads % gpus == 0:
         return
-    remedy = f"give one of {', '.join(map(str, allowed_counts))}"
-    if not allowed_counts:
+    if allowed_counts := server.suitable_gpus()[:8]:
+        remedy = f"give one of {', '.join(map(str, allowed_counts))}"
+    elif server.holds_weights:
         remedy = "the weights fit on no number that does; give --parallelism data, a smaller --dtype or a larger --gpu"
+    else:
+        return
     raise BadInput(f"--gpus {gpus}: does not divide the {heads} heads of {server.spec.name}; {remedy}")
 
 

@@ -139,9 +139,9 @@ def compiled_layout(
     search_result: Compilation,
     finalist: int,
 ) -> CompiledLayout | None:
-    """Combine a layout with the times that determine how fast it serves users, from the cache if possible.
+    """Combine a layout with the times that determine how fast it serves users.
 
-    The result is None if the layout does not fit.
+    The times come from the cache if possible. The result is None if the layout does not fit.
 
     Args:
         prepared_estimate: The request, with the users per pass for which the layout is compiled.
@@ -152,7 +152,6 @@ def compiled_layout(
         finalist: Index of the layout in ``search_result.compiled_trials``. For a variant of a
             layout that the search found, the index of the original layout.
     """
-
     p = prepared_estimate
     inputs = p.spec, p.wafer, p.software, p.options, p.new_tokens, options, choice
     key = None if p.meshes else content_key("deployment", *inputs)
