@@ -24,9 +24,9 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.exploring.explore import first_rewrites
 from wse.compiler.search.finalists import Finalists
 from wse.compiler.search.trees import without_fitted
-from wse.compiler.search.trial import Trial
-from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import try_products
+from wse.compiler.search.trials.trial import Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
+from wse.compiler.search.trials.try_layout import try_products
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh, DoesNotFit
 from wse.studies.compile.choose import compile_fastest

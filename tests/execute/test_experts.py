@@ -23,8 +23,8 @@ from wse.compiler.options import BASELINE, OPTIMIZED, THIN_GEMM
 from wse.compiler.passes.allocate import SramOverflow
 from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.remedies import remedies
-from wse.compiler.search.trial_setup import Layout, TrialSetup
-from wse.compiler.search.trials import try_layout
+from wse.compiler.search.trials.trial_setup import Layout, TrialSetup
+from wse.compiler.search.trials.try_layout import try_layout
 from wse.errors import BadInput, BadMesh
 from wse.hardware.spec import WaferSpec
 from wse.program.memory_use import stage_bytes

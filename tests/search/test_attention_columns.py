@@ -16,7 +16,7 @@ from wse.compiler.search.layer_cycles import layers_on
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.rewrite_search import verify_choice
 from wse.compiler.search.search import Compilation, search
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec
 from wse.program.isa.instructions import KERNELS

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from wse.compiler.options import MESH_GEMM, THIN_GEMM
-from wse.compiler.search import trials
-from wse.compiler.search.trial import PromptTime, Trial
+from wse.compiler.search.trials import try_layout
+from wse.compiler.search.trials.trial import PromptTime, Trial
 from wse_mappings.regions.layout import Layout
 
 LAYOUT = Layout("bands", 1, 1)
@@ -23,9 +23,9 @@ def trial(product: str, prompt_cycles: float | None) -> Trial:
 def test_preferred_product_that_does_not_fit_is_not_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fastest layout uses the preferred product, but this layout has too little SRAM for it."""
     setup: Any = SimpleNamespace(products=lambda layout: (MESH_GEMM, THIN_GEMM))
-    monkeypatch.setattr(trials, "try_layout", lambda setup, layout, product: trial(product, None))
+    monkeypatch.setattr(try_layout, "try_layout", lambda setup, layout, product: trial(product, None))
     timed = [trial(THIN_GEMM, 5.0)]
-    assert trials.fastest_product_first(setup, timed, MESH_GEMM) == timed
-    monkeypatch.setattr(trials, "try_layout", lambda setup, layout, product: trial(product, 2.0))
-    assert [one.prefill for one in trials.fastest_product_first(setup, timed, MESH_GEMM)] == [MESH_GEMM]
-    assert [one.prefill for one in trials.fastest_product_first(setup, timed, None)] == [MESH_GEMM, THIN_GEMM]
+    assert try_layout.fastest_product_first(setup, timed, MESH_GEMM) == timed
+    monkeypatch.setattr(try_layout, "try_layout", lambda setup, layout, product: trial(product, 2.0))
+    assert [one.prefill for one in try_layout.fastest_product_first(setup, timed, MESH_GEMM)] == [MESH_GEMM]
+    assert [one.prefill for one in try_layout.fastest_product_first(setup, timed, None)] == [MESH_GEMM, THIN_GEMM]

@@ -20,7 +20,7 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced import min_bytes
 from wse.compiler.search.reduced.representatives import reduced_model
 from wse.compiler.search.tile_sizes import WITHOUT_TILES, size_tiles
-from wse.compiler.search.trial import StepCycles
+from wse.compiler.search.trials.trial import StepCycles
 from wse.compiler.strategies import layers_of_regions
 from wse.models.attention_traits import HeadShape
 from wse.models.configs.rope import plain_rope

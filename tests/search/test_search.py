@@ -27,9 +27,9 @@ from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import remedies
 from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.smallest_mesh import smallest_square
-from wse.compiler.search.trial import TRIAL_ERROR, Trial
-from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import try_layout
+from wse.compiler.search.trials.trial import TRIAL_ERROR, Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
+from wse.compiler.search.trials.try_layout import try_layout
 from wse.errors import BadMesh, DoesNotFit
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import mesh_on

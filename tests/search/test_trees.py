@@ -16,7 +16,7 @@ from wse.compiler.rewrites.fitted_trees import groups_of
 from wse.compiler.search.fitting.tree_costs import FEWER_GROUPS, cheapest_groups, min_cycles
 from wse.compiler.search.search import Compilation, search
 from wse.compiler.search.trees import fit_trees, with_group_count, with_refitted_trees
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse_mappings.patterns.k_tree import EQUAL_GROUPS, group_count, k_tree
 from wse_mappings.regions.layout import Layout

@@ -13,9 +13,9 @@ from wse.compiler.search.exploring.explore import explore
 from wse.compiler.search.fitting.chunks import head_chunks, largest_chunks
 from wse.compiler.search.layer_cycles import cycles_by_step
 from wse.compiler.search.reduced.representatives import reduced_model
-from wse.compiler.search.trial import cycles_between_requests
-from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import try_layout
+from wse.compiler.search.trials.trial import cycles_between_requests
+from wse.compiler.search.trials.trial_setup import TrialSetup
+from wse.compiler.search.trials.try_layout import try_layout
 from wse_mappings.regions.layout import Layout
 
 OPTIONS = Options(

@@ -9,7 +9,7 @@ from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import DECODE, OPTIMIZED, PREFILL, THIN_GEMM
-from wse.compiler.search.trial import StepCycles, Timer
+from wse.compiler.search.trials.trial import StepCycles, Timer
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.program.program import Program

@@ -6,7 +6,7 @@ import pytest
 from tiers import AT_REQUEST
 
 from wse.compiler.search.search import search
-from wse.compiler.search.trial import MARGIN
+from wse.compiler.search.trials.trial import MARGIN
 from wse.studies.compile.choose import NARROW, compile_fastest
 from wse.studies.compile.layout_changes import (
     Version,

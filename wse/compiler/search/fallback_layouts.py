@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wse.compiler.options import MODEL
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.compiler.strategies import strategy
 from wse_mappings.cuts.expert_groups import AUTO
 from wse_mappings.regions.layout import Layout

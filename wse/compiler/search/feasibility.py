@@ -10,8 +10,8 @@ from wse.compiler.search.check import check_mesh, check_names
 from wse.compiler.search.exploring.explore import first_rewrites, refusal, trials_until_one_fits, within_limits
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.trees import without_fitted
-from wse.compiler.search.trial import Trial
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial import Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.errors import BadMesh, TooFewColours
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec

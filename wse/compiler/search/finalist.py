@@ -14,7 +14,7 @@ from wse.compiler.search.fitting.unpacking import fit_unpacking
 from wse.compiler.search.rewrite_search import RewriteTrial, UsefulRewrites
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
 from wse.compiler.search.trees import FittedTrees, fit_trees
-from wse.compiler.search.trial import Trial
+from wse.compiler.search.trials.trial import Trial
 from wse.program.program import Program
 
 

@@ -10,9 +10,9 @@ from wse.compiler.options import OPTIMIZED
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.finalist import Finalist, compile_finalist
 from wse.compiler.search.rewrite_search import UsefulRewrites, useful_rewrites
-from wse.compiler.search.trial import Trial
-from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import fastest_product_first
+from wse.compiler.search.trials.trial import Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
+from wse.compiler.search.trials.try_layout import fastest_product_first
 from wse.errors import DoesNotFit
 from wse.program.program import Program
 from wse_mappings.regions.layout import Layout

@@ -9,8 +9,8 @@ from wse.compiler.choice import Rewrites
 from wse.compiler.options import VERIFY
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.reduced.representatives import most_common_layers, reduced_model
-from wse.compiler.search.trial import StepCycles
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial import StepCycles
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.errors import DoesNotFit
 from wse.program.program import Program
 from wse_mappings.regions.layout import Layout

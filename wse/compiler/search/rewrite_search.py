@@ -15,9 +15,9 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.fitting.attention_columns import fit_pass, free_columns
 from wse.compiler.search.layer_cycles import cycles_of_layers, layers_on
 from wse.compiler.search.trees import fit_trees, without_fitted
-from wse.compiler.search.trial import Timer, Trial
-from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import try_layout
+from wse.compiler.search.trials.trial import Timer, Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
+from wse.compiler.search.trials.try_layout import try_layout
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 

@@ -30,8 +30,8 @@ from wse.compiler.search.finalist import Finalist, tree_trials
 from wse.compiler.search.finalists import Cost, Finalists
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.trees import without_fitted
-from wse.compiler.search.trial import MARGIN, TRIAL_ERROR, Timer, Trial
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial import MARGIN, TRIAL_ERROR, Timer, Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.program import Program

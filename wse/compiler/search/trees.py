@@ -20,8 +20,8 @@ from wse.compiler.options import DECODE, FITTED_TREES, PREFILL, VERIFY, WIDE_UNP
 from wse.compiler.search.fitting.tree_costs import TreeCosts, cheapest_groups
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.reduced.representatives import reduced_model
-from wse.compiler.search.trial import Timer
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial import Timer
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.compiler.state import State
 from wse.compiler.symbolic import BlockRun, SymPhase, distinct_phases
 from wse.hardware.spec import SoftwareProfile, WaferSpec

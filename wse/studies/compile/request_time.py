@@ -9,7 +9,7 @@ from wse.backends.fabric.line.line_costs import LineCosts
 from wse.backends.fabric.line.pattern_times import pattern_times
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import PhaseCost
-from wse.compiler.search.trial import StepCycles, Timer
+from wse.compiler.search.trials.trial import StepCycles, Timer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.program.program import Program
 from wse.serving.route import busiest_server

@@ -15,7 +15,7 @@ from wse.compiler.choice import Rewrites
 from wse.compiler.pipeline import with_tiles
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.search import Candidate, Compilation
-from wse.compiler.search.trial import MARGIN
+from wse.compiler.search.trials.trial import MARGIN
 from wse.program.program import Program
 from wse.studies.compile.layout_changes import (
     Change,

@@ -21,7 +21,7 @@ from wse.compiler.placeable import Placeable
 from wse.compiler.search.rewrite_search import RewriteTrial
 from wse.compiler.search.search import Breadth, Candidate, Compilation
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
-from wse.compiler.search.trial import Trial
+from wse.compiler.search.trials.trial import Trial
 from wse.errors import WseError
 
 NOT_STORED: Final = ("cache", "routing", "placed_selections")

@@ -14,9 +14,9 @@ from dataclasses import replace
 from wse.compiler.options import REPORT
 from wse.compiler.search.exploring.layout_family import PATIENCE, LayoutFamily, Pick
 from wse.compiler.search.fallback_layouts import with_cut_blocks, with_other_expert_placements
-from wse.compiler.search.trial import TRIAL_ERROR, Trial
-from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import try_layout, try_products
+from wse.compiler.search.trials.trial import TRIAL_ERROR, Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
+from wse.compiler.search.trials.try_layout import try_layout, try_products
 from wse.compiler.strategies import strategy
 from wse.errors import BadMesh, DoesNotFit
 from wse_mappings.regions.layout import Layout

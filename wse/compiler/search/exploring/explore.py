@@ -14,9 +14,9 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.exploring.exploration import Exploration
 from wse.compiler.search.fallback_layouts import fallback_layouts
-from wse.compiler.search.trial import Trial
-from wse.compiler.search.trial_setup import TrialSetup
-from wse.compiler.search.trials import try_layout
+from wse.compiler.search.trials.trial import Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
+from wse.compiler.search.trials.try_layout import try_layout
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, BadMesh, DoesNotFit
 from wse_mappings.regions.layout import Layout

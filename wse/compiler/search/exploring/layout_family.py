@@ -9,8 +9,8 @@ import numpy as np
 
 from wse.arrays import F64
 from wse.compiler.search.exploring.candidates import TERMS, Candidates, Forecast
-from wse.compiler.search.trial import Trial, cycles_between_requests
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial import Trial, cycles_between_requests
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.models.tensors.model_tensors import parameters_per_token
 from wse_mappings.regions.layout import Layout
 

@@ -21,8 +21,8 @@ from wse.compiler.options import DECODE, PREFILL, REFUSE, VERIFY
 from wse.compiler.score_bytes import fullest_head_places
 from wse.compiler.search.fitting.chunks import first_that_fits
 from wse.compiler.search.layer_cycles import cycles_of_layers, layers_on
-from wse.compiler.search.trial import Trial
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial import Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.models.spec import ModelSpec
 from wse_mappings.rounding import ceil_div
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from wse.compiler.choice import Choice
 from wse.compiler.search.reduced.representatives import reduced_model
-from wse.compiler.search.trial import Trial
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial import Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.errors import DoesNotFit
 from wse_mappings.regions.layout import Layout
 from wse_mappings.rounding import ceil_div

@@ -17,7 +17,7 @@ from wse.compiler.passes.route import colour_stages
 from wse.compiler.passes.route_demand import BlockRoutes
 from wse.compiler.rewrites.fitted_trees import groups_of, with_groups
 from wse.compiler.search.reduced.reduced_model import ReducedModel
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial_setup import TrialSetup
 from wse.compiler.state import PatternCall
 from wse.compiler.symbolic import Block, BlockRun, SymPhase, SymSteps, distinct_phases
 from wse.errors import DoesNotFit

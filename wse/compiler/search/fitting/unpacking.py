@@ -14,8 +14,8 @@ from wse.compiler.rewrites.catalogue import known_rewrites
 from wse.compiler.search.fitting.chunks import first_that_fits
 from wse.compiler.search.layer_cycles import cycles_of_layers, layers_on
 from wse.compiler.search.rewrite_search import RewriteTrial
-from wse.compiler.search.trial import MARGIN, Trial
-from wse.compiler.search.trial_setup import TrialSetup
+from wse.compiler.search.trials.trial import MARGIN, Trial
+from wse.compiler.search.trials.trial_setup import TrialSetup
 
 
 def fit_unpacking(setup: TrialSetup, trial: Trial, choice: Choice) -> tuple[Choice, tuple[RewriteTrial, ...]]:

@@ -23,7 +23,7 @@ from wse.compiler.passes.tiling.op_tiles import tiling_of
 from wse.compiler.pipeline import compile_until
 from wse.compiler.search.reduced.min_bytes import min_bytes
 from wse.compiler.search.tile_sizes import WITHOUT_TILES
-from wse.compiler.search.trial import StepCycles
+from wse.compiler.search.trials.trial import StepCycles
 from wse.compiler.state import State
 from wse.program.isa.instructions import CODES
 from wse.program.program import Program

@@ -12,7 +12,7 @@ from wse.serving.goal import PURPOSES
 
 if TYPE_CHECKING:
     from wse.compiler.search.search import Compilation
-    from wse.compiler.search.trial import Trial
+    from wse.compiler.search.trials.trial import Trial
 
 MOST_ROWS: Final = 8
 """Maximum number of layouts to show."""

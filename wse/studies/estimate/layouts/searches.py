@@ -17,7 +17,7 @@ from wse.compiler.search.feasibility import fitting_trial
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.remedies import max_wafer_count
 from wse.compiler.search.search import Breadth, Compilation
-from wse.compiler.search.trial import Trial
+from wse.compiler.search.trials.trial import Trial
 from wse.errors import BadInput, DoesNotFit
 from wse.serving.goal import Goal
 from wse.studies.compile.capacity import users_by_bytes, wafers_by_bytes

@@ -29,7 +29,7 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.reduced.misfits import Misfits
 from wse.compiler.search.reduced.reduced_model import ReducedModel
 from wse.compiler.search.reduced.representatives import reduced_model
-from wse.compiler.search.trial import Timer
+from wse.compiler.search.trials.trial import Timer
 from wse.compiler.strategies import strategies, strategy
 from wse.errors import BadInput
 from wse.hardware.spec import SoftwareProfile, WaferSpec
