@@ -15,6 +15,7 @@ from session import SOFTWARE, region_options, wafer
 from tiny_model import latent_spec, linear_spec, tensors, tiny_spec
 
 from wse.backends.execute.engine import Engine
+from wse.backends.execute.observation.observation import Observation
 from wse.backends.execute.observation.op_outputs import READABLE
 from wse.compiler.choice import Choice
 from wse.compiler.options import MESH_GEMM, MESH_GEMM_OWN, THIN_GEMM
@@ -91,8 +92,7 @@ def test_op_outputs_are_those_of_the_plain_decoder(name: str) -> None:
         spec,
         weights_by_name.__getitem__,
         draws,
-        watched=observed_ops,
-        on_output=lambda op, values: outputs.append((op, values)),
+        observation=Observation(watched=observed_ops, on_output=lambda op, values: outputs.append((op, values))),
     )
     compared: set[str] = set()
 
@@ -136,8 +136,7 @@ def test_queries_are_not_read_if_their_norms_scale_the_scores() -> None:
         spec,
         tensors(spec).__getitem__,
         [],
-        watched=observed_ops,
-        on_output=lambda op, values: outputs.add(program.op_kinds[op]),
+        observation=Observation(watched=observed_ops, on_output=lambda op, values: outputs.add(program.op_kinds[op])),
     )
     assert len(list(engine.prefill([5] * PROMPT))) == 2
     assert {program.op_kinds[op] for op in observed_ops} - outputs == {"qkv"}

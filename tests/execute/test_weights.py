@@ -19,6 +19,7 @@ from tiny_model import tensors, tiny_spec
 from wse.arrays import I32
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_memory.arena import Arena
+from wse.backends.execute.observation.observation import Observation
 from wse.backends.execute.weight_storage import quantise, tiles, weights
 from wse.backends.execute.weight_storage.tiles import (
     inner_places,
@@ -205,7 +206,9 @@ def test_storing_uses_as_many_threads_as_the_caller_set_for_kernels(threads: int
 def test_progress_counts_the_values_of_each_stored_tile() -> None:
     """Progress is reported once per tile, in the order of the tiles of the Program."""
     values_by_name, counted = tensors(SPEC), list[tuple[int, int, str]]()
-    stored = engine(tensor=values_by_name.__getitem__, on_stored=lambda *progress: counted.append(progress))
+    stored = engine(
+        tensor=values_by_name.__getitem__, observation=Observation(on_stored=lambda *progress: counted.append(progress))
+    )
     tiles_stored = {tile.name: tile.outer * tile.inner for tile in stored.program.tiles}
     pes = sum(arena.rows * arena.cols for arena in stored.arenas.values())
     assert counted[0] == (0, counted[-1][0], "")

@@ -7,7 +7,7 @@ from tests.models.helpers import write_model
 from wse.program.program import Program
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request
-from wse.studies.run.execute import execute
+from wse.studies.run.execute import RunFiles, execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.tracing.export.files import write_export
@@ -26,18 +26,17 @@ class TracedRun(NamedTuple):
     path: Path
 
 
-def traced_run(folder: Path, *, wavelets: bool = False, **options: Any) -> TracedRun:
+def traced_run(folder: Path, **options: Any) -> TracedRun:
     """Run a model and write its trace to ``folder``.
 
     Args:
         folder: Folder of the trace and of the tiny model.
-        wavelets: Whether the last pass is logged wavelet by wavelet.
         options: Options of the run; the default is the tiny model on a mapping that is not searched for.
     """
     defaults = {"model": str(write_model(folder)), "schedule": "baseline"}
     prepared = prepare(make_request(RunRequest, **defaults | options))
     program, path = compile_program(prepared), folder / "run.h5"
-    return TracedRun(program, execute(prepared, program, trace=path, wavelets=wavelets).to_dict(), path)
+    return TracedRun(program, execute(prepared, program, RunFiles(trace=path)).to_dict(), path)
 
 
 def inspect(trace: Path, **options: Any) -> dict[str, Any]:

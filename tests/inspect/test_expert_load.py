@@ -18,7 +18,7 @@ from wse.studies.compile.choose import compile_program
 from wse.studies.compile.compile import compile_result
 from wse.studies.options.option import make_request
 from wse.studies.options.routing import read_choices
-from wse.studies.run.execute import execute
+from wse.studies.run.execute import RunFiles, execute
 from wse.studies.run.prepare import PreparedRun
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
@@ -67,7 +67,7 @@ def run_and_trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     """Run the model with experts; return the result and the path of the trace."""
     prepared = prepared_for(request.param)
     path = tmp_path_factory.mktemp("experts") / "run.h5"
-    return execute(prepared, compile_program(prepared), trace=path), path
+    return execute(prepared, compile_program(prepared), RunFiles(trace=path)), path
 
 
 def test_load_counts_the_active_experts_of_every_token(run_and_trace: tuple[RunResult, Path]) -> None:
@@ -117,12 +117,12 @@ def test_selections_of_all_tokens_are_read_from_recorded_router_outputs(tmp_path
     prepared, path = prepared_for("dedicated"), tmp_path / "r.h5"
     program = compile_program(prepared)
     routers = [op for op, kind in enumerate(program.op_kinds) if kind == "router"]
-    load = execute(prepared, program, trace=path, record=routers).to_dict()["experts"]["load"]
+    load = execute(prepared, program, RunFiles(trace=path, record=routers)).to_dict()["experts"]["load"]
     routing = read_choices("--place-experts", str(path), prepared.spec)
     counts = [np.bincount(choices.ravel(), minlength=EXPERTS.count) for choices in routing.choices]
     assert np.array_equal(counts, [np.add(each["prompt"], each["generated"]) for each in load])
     placed = replace(prepared, options=replace(prepared.options, placed_selections=routing))
     program = compile_program(placed)
     assert not np.array_equal(program.expert_order[1], np.arange(EXPERTS.count))
-    assert execute(placed, program, trace=path, record=routers).to_dict()["experts"]["load"] == load
+    assert execute(placed, program, RunFiles(trace=path, record=routers)).to_dict()["experts"]["load"] == load
     assert np.array_equal(read_choices("--routing", str(path), prepared.spec).choices, routing.choices)

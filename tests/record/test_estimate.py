@@ -23,7 +23,7 @@ from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate, result_of, time_run
 from wse.studies.options.option import make_request, replace_options
-from wse.studies.run.execute import execute
+from wse.studies.run.execute import RunFiles, execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.tracing.query.request import inspect_trace
@@ -57,7 +57,7 @@ def run_and_estimate(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
     prepared = prepare(
         make_request(RunRequest, model=str(folder), new_tokens=NEW, context=PROMPT + NEW, **placement, **prompt)
     )
-    execute(prepared, compile_program(prepared), trace=folder / "run.h5")
+    execute(prepared, compile_program(prepared), RunFiles(trace=folder / "run.h5"))
     sizes = {"prompt_len": PROMPT, "new_tokens": NEW, "batch": batch}
     estimate_request = make_request(
         EstimateRequest, model=str(folder / "config.json"), context=PROMPT + NEW, **sizes, **placement
@@ -161,7 +161,7 @@ def test_words_and_bytes_of_a_run_add_up(tmp_path: Path) -> None:
     options = replace(expert_run.options, mapping="expert", wafers=3)
     prepared = replace(expert_run, options=options, wafer=mesh_on(expert_run.whole, 6, 6))
     path = tmp_path / "run.h5"
-    report = execute(prepared, compile_program(prepared), trace=path).to_dict()
+    report = execute(prepared, compile_program(prepared), RunFiles(trace=path)).to_dict()
     assert problems(path) == []
     with open_trace(path) as trace:
         for wafer in range(3):
@@ -186,7 +186,7 @@ def test_trace_stores_the_columns_of_attention(columns: int, expected: list[int]
     found = compile_fastest(prepared)
     choice = replace(found.choice, attention_cols=columns)
     program = compile_choice(prepared.spec, prepared.wafer, prepared.software, found.options, choice)
-    execute(prepared, program, trace=path)
+    execute(prepared, program, RunFiles(trace=path))
     assert problems(path) == []
     stages = inspect_trace(InspectRequest(trace=path)).to_dict()["system"]["stages"]
     assert [list(stage["attention"]) for stage in stages] == [expected] * 2

@@ -13,7 +13,7 @@ from wse.backends.execute.backend import Backend
 from wse.errors import BadInput
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request
-from wse.studies.run.execute import execute
+from wse.studies.run.execute import RunFiles, execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.tracing.print.views import print_view
@@ -41,7 +41,7 @@ def write_trace(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str
     ops = (len(program.op_names) - 1,) if record else ()
 
     def trace(name: str) -> Path:
-        execute(prepared, program, trace=tmp_path / name, record=ops)
+        execute(prepared, program, RunFiles(trace=tmp_path / name, record=ops))
         return tmp_path / name
 
     return trace
@@ -74,7 +74,7 @@ def test_trace_has_the_placement_before_the_run_and_the_error_after_it(tmp_path:
         raise BadInput("layer 2: the host is on fire")
 
     with pytest.raises(BadInput):
-        execute(prepared, program, trace=tmp_path / "run.h5", make_backend=fail)
+        execute(prepared, program, RunFiles(trace=tmp_path / "run.h5"), make_backend=fail)
     assert seen == [(1, len(program.op_names))]
     with open_trace(tmp_path / "run.h5.partial") as trace:
         assert trace.ending == "BadInput: layer 2: the host is on fire"
@@ -98,9 +98,9 @@ def test_group_of_passes_is_left_out_if_its_writing_is_interrupted(
 
     monkeypatch.setattr(recording.RunRecorder, "write_shifts", stop)
     with pytest.raises(KeyboardInterrupt):
-        execute(prepared, compile_program(prepared), trace=tmp_path / "run.h5")
+        execute(prepared, compile_program(prepared), RunFiles(trace=tmp_path / "run.h5"))
     monkeypatch.undo()
-    execute(prepared, compile_program(prepared), trace=tmp_path / "whole.h5")
+    execute(prepared, compile_program(prepared), RunFiles(trace=tmp_path / "whole.h5"))
     partial = tmp_path / "run.h5.partial"
     assert problems(partial) == []
     with open_trace(partial) as trace, open_trace(tmp_path / "whole.h5") as whole:

@@ -26,7 +26,7 @@ from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate, estimate_of
 from wse.studies.options.option import make_request, replace_options
 from wse.studies.results.phases import decode_result, fabric_result
-from wse.studies.run.execute import execute
+from wse.studies.run.execute import RunFiles, execute
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.request import RunRequest
 from wse_mappings.cuts.expert_groups import EXPERT_PLACEMENTS
@@ -121,7 +121,7 @@ def test_fabric_model_of_a_mixture_equals_the_executed_run_with_its_routing(
     }
     prepared = PreparedRun(request=make_request(RunRequest, new_tokens=new), prompts=(prompt,), end_ids=(), **common)
     program = compile_program(prepared)
-    executed = execute(prepared, program, trace=tmp_path / "run.h5").to_dict()
+    executed = execute(prepared, program, RunFiles(trace=tmp_path / "run.h5")).to_dict()
     with open_trace(tmp_path / "run.h5") as trace:
         routing = routing_in(trace)
     totals = RunTotals(Fabric(program, prepared.wafer, prepared.software, prepared.meshes))

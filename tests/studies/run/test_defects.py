@@ -18,7 +18,7 @@ from wse.studies.compile.choose import compile_program
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import estimate
 from wse.studies.options.option import make_request
-from wse.studies.run.execute import execute
+from wse.studies.run.execute import RunFiles, execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.tracing.query.places.pe import read_pe
@@ -62,7 +62,7 @@ def test_run_with_defects_generates_the_same_tokens(
     prepared = prepare(make_request(RunRequest, **options, defects=defects_file))
     path = tmp_path / "run.h5"
     plain = execute(without_defects, compile_program(without_defects)).to_dict()
-    found = execute(prepared, compile_program(prepared), trace=path).to_dict()
+    found = execute(prepared, compile_program(prepared), RunFiles(trace=path)).to_dict()
     assert found["tokens"] == plain["tokens"] == tokens_in_one_region
     defects = found["defects"]
     rows, cols = without_defects.wafer.mesh_rows, without_defects.wafer.mesh_cols
@@ -127,7 +127,7 @@ def test_rate_without_a_dead_pe_is_reported_and_not_recorded(tmp_path: Path) -> 
         )
     )
     assert not prepared.meshes
-    result = execute(prepared, compile_program(prepared), trace=tmp_path / "t.h5")
+    result = execute(prepared, compile_program(prepared), RunFiles(trace=tmp_path / "t.h5"))
     assert (result.defects.dead_pes, result.defects.slowdown) == (0, 1.0)
     assert "Defects" in [table.title for table in result.tables()]
     with open_trace(tmp_path / "t.h5") as trace:

@@ -12,7 +12,7 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.prompt_lookup import prompt_lookup
 from wse.studies.compile.choose import compile_program
 from wse.studies.options.option import make_request
-from wse.studies.run.execute import execute
+from wse.studies.run.execute import RunFiles, execute
 from wse.studies.run.prepare import prepare
 from wse.studies.run.request import RunRequest
 from wse.studies.run.result import RunResult
@@ -36,10 +36,8 @@ def run_with_trace(trace: Path, **options: Any) -> tuple[RunResult, Engine]:
         return engines[0]
 
     prepared = prepare(make_request(RunRequest, **(COMMON | options)))
-    wavelets = prepared.request.tracing.wavelets
-    return execute(
-        prepared, compile_program(prepared), trace=trace, wavelets=wavelets, make_backend=make_backend
-    ), engines[0]
+    result = execute(prepared, compile_program(prepared), RunFiles(trace=trace), make_backend=make_backend)
+    return result, engines[0]
 
 
 def expected_accepted(prompt: Sequence[int], tokens: Sequence[int], draft: int, room: int) -> list[int]:

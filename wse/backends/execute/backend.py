@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from wse.backends.execute.calls.streams import Draw, Streams
-from wse.backends.execute.observation.outputs import Values
+from wse.backends.execute.observation.observation import Observation
 from wse.backends.execute.step_times import StepTimes
 from wse.backends.execute.weight_storage.tiles import Source
 from wse.errors import WseBug
@@ -193,10 +193,7 @@ class BackendFactory(Protocol):
         draws: Sequence[Draw] = (),
         *,
         allow_nonfinite: bool = False,
-        watched: Collection[int] = (),
-        on_output: Callable[[int, Values], None] = ...,
-        on_stored: Callable[[int, int, str], None] = ...,
-        profile: bool = False,
+        observation: Observation = ...,
     ) -> CheckpointableBackend:
         """Create a backend that executes a Program, and store the weights in its emulated SRAM.
 

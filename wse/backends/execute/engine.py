@@ -15,7 +15,8 @@ from wse.backends.execute.calls.streams import Draw, Streams
 from wse.backends.execute.engine_state import Caches, restore, state_of
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.host_tokens.token_ids import HostResults, InputIds, VerifiedIds
-from wse.backends.execute.observation.outputs import Outputs, Routing, Values
+from wse.backends.execute.observation.observation import NO_OBSERVATION, Observation
+from wse.backends.execute.observation.outputs import Outputs, Routing
 from wse.backends.execute.observation.pe_contents import Bytes, PeContents, PePlace
 from wse.backends.execute.step_times import StepTimes
 from wse.backends.execute.weight_storage.tiles import Source
@@ -38,11 +39,7 @@ class Engine(HostResults):
         draws: Functions, one per user, that sample the next id from float32 logits
             ``[vocabulary]``. Required if the Program samples on the host.
         allow_nonfinite: Whether weights may contain infinity and NaN.
-        watched: Indices of ops (nodes of the model graph) whose outputs are read.
-        on_output: Function that receives the outputs of the watched ops
-            (`wse.backends.execute.observation.outputs.Outputs`).
-        on_stored: Function that reports the progress of storing weights (`store_weights`).
-        profile: Whether every call is timed.
+        observation: What is reported during execution: op outputs, progress and times.
         wafers: Wafers of this process; None for all. Stages of other wafers are neither stored nor
             executed.
 
@@ -66,10 +63,7 @@ class Engine(HostResults):
         draws: Sequence[Draw] = (),
         *,
         allow_nonfinite: bool = False,
-        watched: Collection[int] = (),
-        on_output: Callable[[int, Values], None] = lambda op, values: None,
-        on_stored: Callable[[int, int, str], None] = lambda count, total, name: None,
-        profile: bool = False,
+        observation: Observation = NO_OBSERVATION,
         wafers: Collection[int] | None = None,
     ) -> None:
         check_executable(program, draws)
@@ -84,15 +78,19 @@ class Engine(HostResults):
         self.caches = Caches(program)
         self.routing = Routing()
         control = [[cache[stage.rect.rows].control for stage in program.stages] for cache in self.caches.by_user]
-        outputs = Outputs(program, spec, self.arenas, watched, on_output) if watched else None
+        watched, outputs = observation.watched, None
+        if watched:
+            outputs = Outputs(program, spec, self.arenas, watched, observation.on_output)
         self._binder = Binder(program, self.arenas, control, self.streams, self.routing, outputs)
         self.crossings = self._binder.crossings
         self._cores = SharedCores()
         self._decode: BoundPhase | None = None  # the decode phase as last bound
         self._verified = VerifiedIds(program, self.caches)
-        self.step_times = StepTimes(program, self.arenas) if profile else None
+        self.step_times = StepTimes(program, self.arenas) if observation.profile else None
         self._input_ids = InputIds(program, self.arenas)
-        store_weights(program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=on_stored)
+        store_weights(
+            program, spec, tensor, self.arenas, allow_nonfinite=allow_nonfinite, on_stored=observation.on_stored
+        )
 
     def watch(self, places: Collection[PePlace], on_bytes: Callable[[PePlace, int, Bytes], None]) -> None:
         """Report the contents of all SRAM buffers of some PEs in every pass from now on.

@@ -21,6 +21,7 @@ from wse.backends.execute.calls.bind import BoundPhase
 from wse.backends.execute.calls.segments import StepSegment, segments
 from wse.backends.execute.calls.streams import Draw
 from wse.backends.execute.engine import Engine
+from wse.backends.execute.observation.observation import Observation
 from wse.backends.execute.observation.outputs import Values
 from wse.backends.execute.weight_storage.tiles import Source
 from wse.models.spec import ModelSpec
@@ -84,9 +85,11 @@ class EnginePart:
             tensor,
             [self._draw(user) for user in range(program.batch)],
             allow_nonfinite=allow_nonfinite,
-            watched=[op for op in watched if program.stages[program.op_stages[op]].wafer == wafer],
-            on_output=lambda op, values: self._outputs.append((op, values)),
-            profile=profile,
+            observation=Observation(
+                watched=[op for op in watched if program.stages[program.op_stages[op]].wafer == wafer],
+                on_output=lambda op, values: self._outputs.append((op, values)),
+                profile=profile,
+            ),
             wafers=(wafer,),
         )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from wse.backends.execute.backend import Backend, BackendFactory
 from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_tokens.sampling import Sampler
+from wse.backends.execute.observation.observation import Observation
 from wse.backends.execute.observation.pe_contents import PePlace
 from wse.errors import BadInput, BadTrace
 from wse.program.program import Program
@@ -94,16 +95,32 @@ def _verification(session: Session) -> VerifiedResult | None:
     return verified_result(session.clock, prompts, generated_tokens, session.prepared.wafer.clock_hz, drafts)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFiles:
+    """Files that a run writes, and what the trace records.
+
+    Attributes:
+        trace: Path of the trace file. None writes no trace.
+        record: Ascending indices of the ops whose outputs are stored in the trace.
+        record_pes: PEs whose buffers are stored in the trace. Only an `Engine` supports this.
+        profile: Path of a flame graph that shows how long each step of the emulation takes on this
+            computer. With None, steps are not timed.
+        checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
+            rewrites it periodically. None disables checkpoints.
+    """
+
+    trace: Path | None = None
+    record: Sequence[int] = ()
+    record_pes: Sequence[PePlace] = ()
+    profile: Path | None = None
+    checkpoint: Path | None = None
+
+
 def execute(
     prepared_run: PreparedRun,
     program: Program,
+    files: RunFiles = RunFiles(),
     *,
-    trace: Path | None = None,
-    record: Sequence[int] = (),
-    record_pes: Sequence[PePlace] = (),
-    wavelets: bool = False,
-    profile: Path | None = None,
-    checkpoint: Path | None = None,
     make_backend: BackendFactory = Engine,
     draft: tuple[PreparedRun, Program] | None = None,
     callbacks: RunCallbacks = SILENT,
@@ -113,14 +130,7 @@ def execute(
     Args:
         prepared_run: The validated request, with model, wafer and prompts loaded.
         program: The compiled Program of the request.
-        trace: Path of the trace file. None writes no trace.
-        record: Ascending indices of the ops whose outputs are stored in the trace.
-        record_pes: PEs whose buffers are stored in the trace. Only an `Engine` supports this.
-        wavelets: True to simulate the last pass word by word, and to write all moves to the trace.
-        profile: Path of a flame graph that shows how long each step of the emulation takes on this
-            computer. With None, steps are not timed.
-        checkpoint: Path of the checkpoint file. The run resumes from the file if it exists, and
-            rewrites it periodically. None disables checkpoints.
+        files: Files that the run writes.
         make_backend: Function that creates the backend that executes the Program.
         draft: A run of only the draft model, and its Program. None if drafts are looked up in the text or not
             used.
@@ -129,18 +139,18 @@ def execute(
     Raises:
         BadModel: The model has no weights.
         BadTrace: The trace cannot be written, and the policy is to stop.
-        BadInput: The flame graph cannot be written. Or ``wavelets`` is set without a trace, for a
-            region that is too large, or for a mesh with dead PEs.
+        BadInput: The flame graph cannot be written. Or wavelets are requested without a trace, for
+            a region that is too large, or for a mesh with dead PEs.
     """
-    if wavelets:
-        _check_wavelets(prepared_run, program, traced=trace is not None)
+    if prepared_run.request.tracing.wavelets:
+        _check_wavelets(prepared_run, program, traced=files.trace is not None)
     weights = weights_of(prepared_run.request, prepared_run.loaded)
     started, digest = time.perf_counter(), program.digest()
     samplers = _samplers(prepared_run, program)
-    file = None if checkpoint is None else CheckpointFile(checkpoint, prepared_run, program, digest)
+    file = None if files.checkpoint is None else CheckpointFile(files.checkpoint, prepared_run, program, digest)
     start = None if file is None else file.read()  # before the trace is opened, since it may be refused
     try:
-        open_recorder = _recorder(prepared_run, program, digest, trace, callbacks.on_warning)
+        open_recorder = _recorder(prepared_run, program, digest, files.trace, callbacks.on_warning)
         with TraceKeeper(open_recorder, prepared_run.request.tracing.trace_policy, callbacks.on_warning) as keeper:
             backend = make_backend(
                 program,
@@ -148,14 +158,16 @@ def execute(
                 weights,
                 [sampler.draw for sampler in samplers],
                 allow_nonfinite=prepared_run.request.allow_nonfinite,
-                watched=record,
-                on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
-                on_stored=callbacks.on_stored,
-                profile=profile is not None,
+                observation=Observation(
+                    watched=files.record,
+                    on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
+                    on_stored=callbacks.on_stored,
+                    profile=files.profile is not None,
+                ),
             )
-            if record_pes:
+            if files.record_pes:
                 assert isinstance(backend, Engine)
-                backend.watch(record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
+                backend.watch(files.record_pes, lambda *content: keeper.write(RunRecorder.add_content, *content))
             engine: Backend = backend
             if file is not None:
                 engine = CheckpointedEngine(backend, file, start, prepared_run, samplers)
@@ -171,16 +183,16 @@ def execute(
             if isinstance(engine, CheckpointedEngine):
                 engine.close()
             result = session_result(session, digest, time.perf_counter() - started)
-            if profile is not None:
+            if files.profile is not None:
                 assert engine.step_times is not None
                 steps = timed_steps(program, engine.step_times)
-                result = replace(result, profile=profile_result(steps, engine.step_times, profile))
+                result = replace(result, profile=profile_result(steps, engine.step_times, files.profile))
             if keeper.recorder is not None:
-                result = _traced(replace(result, trace=str(trace)), session, keeper, wavelets=wavelets)
+                result = _traced(replace(result, trace=str(files.trace)), session, keeper)
     except TraceError as error:
         raise BadTrace(str(error)) from error
-    if profile is not None:
-        write_output(PROFILE_OPTION, profile, speedscope(program.model_name, steps))
+    if files.profile is not None:
+        write_output(PROFILE_OPTION, files.profile, speedscope(program.model_name, steps))
     return replace(result, **keeper.lost)
 
 
@@ -223,19 +235,18 @@ def _recorder(
     return partial(RunRecorder, trace, prepared_run, program, digest, request.sampling.rule(), request.weights)
 
 
-def _traced(result: RunResult, session: Session, keeper: TraceKeeper, *, wavelets: bool) -> RunResult:
+def _traced(result: RunResult, session: Session, keeper: TraceKeeper) -> RunResult:
     """Write the final records of a run to its trace, and return the completed result.
 
-    With ``wavelets``, the last pass is first simulated wavelet by wavelet (word by word). The trace
+    If the request asks for wavelets, the last pass is first simulated wavelet by wavelet (word by word). The trace
     receives every move of a word, and the result receives the simulated cycles.
 
     Args:
         result: Result of the run.
         session: The session, which has generated all tokens.
         keeper: Object that writes the trace.
-        wavelets: True to simulate the last pass. False to only complete the trace.
     """
-    logged = keeper.write(session.log_wavelets) if wavelets else None
+    logged = keeper.write(session.log_wavelets) if session.prepared.request.tracing.wavelets else None
     result = replace(result, wavelets=logged)
     keeper.write(RunRecorder.finish, session.clock, result.to_dict())
     return result

@@ -17,7 +17,7 @@ from wse.studies.options.engine import RAY, check_engine
 from wse.studies.options.trace_path import trace_path
 from wse.studies.run.answer import SILENT, RunCallbacks
 from wse.studies.run.checkpoint.checkpoint_file import CHECKPOINT_OPTION
-from wse.studies.run.execute import execute
+from wse.studies.run.execute import RunFiles, execute
 from wse.studies.run.memory import check_memory
 from wse.studies.run.prepare import PreparedRun, prepare
 from wse.studies.run.prepare_draft import prepare_draft
@@ -53,22 +53,15 @@ def run(request: RunRequest, callbacks: RunCallbacks = SILENT) -> RunResult:
     program = compile_program(prepared_run)
     draft = None if draft_run is None else (draft_run, compile_program(draft_run))
     record = request.tracing.record
-    ops = () if record is None else recorded_ops(record, program, traced=path is not None)
-    pes = _watched_pes(request, program, traced=path is not None)
+    files = RunFiles(
+        trace=path,
+        record=() if record is None else recorded_ops(record, program, traced=path is not None),
+        record_pes=_watched_pes(request, program, traced=path is not None),
+        profile=profile,
+        checkpoint=checkpoint,
+    )
     with _backend(prepared_run, program) as make_backend:
-        return execute(
-            prepared_run,
-            program,
-            trace=path,
-            record=ops,
-            record_pes=pes,
-            wavelets=request.tracing.wavelets,
-            profile=profile,
-            checkpoint=checkpoint,
-            make_backend=make_backend,
-            draft=draft,
-            callbacks=callbacks,
-        )
+        return execute(prepared_run, program, files, make_backend=make_backend, draft=draft, callbacks=callbacks)
 
 
 def _backend(prepared_run: PreparedRun, program: Program) -> AbstractContextManager[BackendFactory]:

@@ -10,7 +10,7 @@ concurrently.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from wse.backends.execute.engine_state import Caches, restore, state_of
 from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.host_memory.required_memory import required_bytes
 from wse.backends.execute.host_tokens.token_ids import HostResults, VerifiedIds
-from wse.backends.execute.observation.outputs import Values
+from wse.backends.execute.observation.observation import NO_OBSERVATION, Observation
 from wse.backends.execute.step_times import StepTimes
 from wse.backends.execute.weight_storage.tiles import Source
 from wse.errors import BadInput, WseBug
@@ -62,23 +62,25 @@ class RayEngine(HostResults):
         actors: Sequence[Any],
         threads: int,
         allow_nonfinite: bool = False,
-        watched: Collection[int] = (),
-        on_output: Callable[[int, Values], None] = lambda op, values: None,
-        on_stored: Callable[[int, int, str], None] = lambda stored_count, total, name: None,
-        profile: bool = False,
+        observation: Observation = NO_OBSERVATION,
     ) -> None:
-        self._actors, self._on_output = WaferActors(actors, request.checkpoints.checkpoint), on_output
+        self._actors, self._observation = WaferActors(actors, request.checkpoints.checkpoint), observation
         self.program = program
         self.streams, self.arenas = Streams(program, draws, ()), dict[int, Arena]()
         self.caches = Caches(program)
-        self._profile = profile
         self.expert_pairs: Mapping[int, npt.NDArray[np.int64]] = {}
         self._passes = RayPasses(program, self.streams, self._actors)
         self.passes_at_once = self._passes.at_once
         self._announced: dict[int, SubmittedPass] = {}
         self._verified = VerifiedIds(program, self.caches)
-        job = WaferJob(program=program, spec=spec, request=request, watched=tuple(watched), profile=profile)
-        self._actors.load(job, threads, on_stored)
+        job = WaferJob(
+            program=program,
+            spec=spec,
+            request=request,
+            watched=tuple(observation.watched),
+            profile=observation.profile,
+        )
+        self._actors.load(job, threads, observation.on_stored)
 
     @property
     def step_times(self) -> StepTimes | None:
@@ -86,7 +88,7 @@ class RayEngine(HostResults):
 
         Actors work in parallel, so the sum may exceed the time of the run.
         """
-        if not self._profile:
+        if not self._observation.profile:
             return None
         times = StepTimes(self.program, {}, lambda: float(self._actors.values("read_bytes_per_s", (0,))[0]))
         for part in self._actors.values("step_times"):
@@ -232,7 +234,7 @@ class RayEngine(HostResults):
         self._passes.collect(submitted)
         self.expert_pairs = {layer: pairs for report in submitted.reports for layer, pairs in report.pairs.items()}
         for op, values in (output for report in submitted.reports for output in report.outputs):
-            self._on_output(op, values)
+            self._observation.on_output(op, values)
         self.caches.append(self.program.phases[submitted.index])
 
 
