@@ -73,6 +73,59 @@ PRECISION = 5e-4
 """Relative precision of the search for the minimum bound on bytes."""
 
 
+# Step 1 of `region_widths`, for one region.
+def _min_columns(bytes_of: ColumnBytes, bound: float, equal_width: int, max_width: int) -> int | None:
+    """Return how many columns a region needs if the bytes on each column are limited.
+
+    The result is None if the region does not fit on any possible number of columns.
+
+    Bisection finds the minimum. It assumes that more columns mean fewer bytes per column, which is
+    not always true if experts are placed in whole groups. Therefore, the function first checks
+    ``equal_width``. Wider regions are tried only if this width is too small.
+
+    Args:
+        bytes_of: Function that maps a number of columns to the bytes on the fullest column.
+        bound: Maximum number of bytes per column.
+        equal_width: Width if all regions are equally wide.
+        max_width: Width if all other regions have a single column.
+    """
+    low, high = 1, equal_width
+    if bytes_of(equal_width) > bound:
+        high = max_width
+        if bytes_of(max_width) > bound:
+            return None
+    while low < high:
+        middle = (low + high) // 2
+        if bytes_of(middle) <= bound:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+# Step 1 of `region_widths`.
+def _min_widths(column_bytes: tuple[ColumnBytes, ...], cols: int, bound: float) -> tuple[int, ...] | None:
+    """Return the fewest columns for each region if the bytes on each column are limited.
+
+    The result is None if the regions do not fit side by side.
+
+    Args:
+        column_bytes: As in `region_widths`.
+        cols: Total number of columns.
+        bound: Maximum number of bytes per column.
+    """
+    equal_width, max_width = cols // len(column_bytes), cols - len(column_bytes) + 1
+    widths: dict[ColumnBytes, int] = {}
+    free_cols = cols
+    for bytes_of, regions in Counter(column_bytes).items():
+        width = _min_columns(bytes_of, bound, equal_width, max_width)
+        if width is None or regions * width > free_cols:
+            return None
+        widths[bytes_of] = width
+        free_cols -= regions * width
+    return tuple(widths[bytes_of] for bytes_of in column_bytes)
+
+
 def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int, ...]:
     """Divide columns between regions placed side by side, minimising the bytes on the fullest PE.
 
@@ -95,54 +148,11 @@ def region_widths(column_bytes: tuple[ColumnBytes, ...], cols: int) -> tuple[int
     """
     if len(column_bytes) == 1:
         return (cols,)
-    max_width, equal_width = cols - len(column_bytes) + 1, cols // len(column_bytes)
-    region_counts = Counter(column_bytes)
-
-    # Step 1.
-    def min_columns(bytes_of: ColumnBytes, bound: float) -> int:
-        """Return how many columns a region needs if the bytes on each column are limited.
-
-        The result is ``cols + 1`` if the region does not fit on any possible number of columns.
-
-        Bisection finds the minimum. It assumes that more columns mean fewer bytes per column, which
-        is not always true if experts are placed in whole groups. Therefore, the function first
-        checks ``equal_width``, the width if all regions are equally wide. Wider regions are tried
-        only if ``equal_width`` is too small.
-
-        Args:
-            bytes_of: Function that maps a number of columns to the bytes on the fullest column.
-            bound: Maximum number of bytes per column.
-        """
-        low, high = 1, equal_width
-        if bytes_of(equal_width) > bound:
-            high = max_width
-            if bytes_of(max_width) > bound:
-                return cols + 1
-        while low < high:
-            middle = (low + high) // 2
-            if bytes_of(middle) <= bound:
-                high = middle
-            else:
-                low = middle + 1
-        return low
-
-    def all_fit(bound: float) -> bool:
-        """Return whether all regions fit side by side if no column may exceed a number of bytes.
-
-        Args:
-            bound: Maximum number of bytes per column.
-        """
-        free_cols = cols
-        for bytes_of, regions in region_counts.items():
-            free_cols -= regions * min_columns(bytes_of, bound)
-            if free_cols < 0:
-                return False
-        return True
-
-    # 2
+    equal_width = cols // len(column_bytes)
     low, high = 0.0, max(bytes_of(equal_width) for bytes_of in column_bytes)
     while high - low > PRECISION * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if all_fit(middle) else (middle, high)
-    by_region = {bytes_of: min_columns(bytes_of, high) for bytes_of in region_counts}
-    return tuple(by_region[bytes_of] for bytes_of in column_bytes)
+        low, high = (middle, high) if _min_widths(column_bytes, cols, middle) is None else (low, middle)
+    widths = _min_widths(column_bytes, cols, high)
+    assert widths is not None  # regions of equal width do not exceed the largest bound
+    return widths

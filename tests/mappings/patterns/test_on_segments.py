@@ -11,12 +11,12 @@ from tests.mappings.replay import replay
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers
 from wse_mappings.cuts.split import balanced_segments
 from wse_mappings.outcome import outcome_of
-from wse_mappings.patterns.between_wafers import wafer_all_reduce, wafer_multicast, wafer_reduce
 from wse_mappings.patterns.chain import chain
 from wse_mappings.patterns.k_tree import k_tree
 from wse_mappings.patterns.line_reduces import both_sides
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.on_segments import all_reduce_on_segments
+from wse_mappings.patterns.wafer_collectives import wafer_all_reduce, wafer_multicast, wafer_reduce
 from wse_mappings.schedule import Arrival, LineSchedule
 
 PATTERNS: dict[str, Callable[[int], LineSchedule]] = {

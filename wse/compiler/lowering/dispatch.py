@@ -18,9 +18,9 @@ from wse.compiler.symbolic import SymBuffer
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import FROM_CHOSEN, TO_CHOSEN
 from wse.program.transfers.stage_streams import StageTransfer
-from wse_mappings.patterns.between_wafers import wafer_multicast, wafer_reduce
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
+from wse_mappings.patterns.wafer_collectives import wafer_multicast, wafer_reduce
 from wse_mappings.schedule import Arrival
 
 

@@ -102,18 +102,7 @@ def _choose_experts(c: Context, op: Op) -> None:
         correction = c.tile(f"layers.{op.layer}.router_correction")
         b.compute("router_correct", x=scores, correction=correction, out=choice, M=M, E=E)
     if spec.groups > 1:  # 3
-        limited, group_scores = c.temp("router_limited", M * E, "f32"), c.temp("router_groups", spec.groups, "f32")
-        b.compute(
-            "router_limit",
-            x=choice,
-            out=limited,
-            M=M,
-            E=E,
-            groups=spec.groups,
-            chosen_groups=spec.chosen_groups,
-            group_scores=group_scores,
-        )
-        choice = limited
+        choice = _limited_to_groups(c, choice)
     if spec.mixer_tolerance is not None:
         scores = c.temp("router_mixed", M * E, "f32")
         b.compute(
@@ -143,6 +132,28 @@ def _choose_experts(c: Context, op: Op) -> None:
     if spec.expert_scale:
         scales = c.tile(f"layers.{op.layer}.expert_scale")
         b.compute("scale_choice", ids=ids, weights=weights, scales=scales, M=M, E=E, A=spec.active)
+
+
+def _limited_to_groups(c: Context, choice: SymBuffer) -> SymBuffer:
+    """Exclude the experts of all groups but the best ones, and return the buffer of scores.
+
+    Args:
+        c: Context of the phase.
+        choice: Scores by which experts are selected, float32 ``[tokens, experts]``.
+    """
+    spec, M = experts_of(c), c.tokens
+    limited = c.temp("router_limited", M * spec.count, "f32")
+    c.builder.compute(
+        "router_limit",
+        x=choice,
+        out=limited,
+        M=M,
+        E=spec.count,
+        groups=spec.groups,
+        chosen_groups=spec.chosen_groups,
+        group_scores=c.temp("router_groups", spec.groups, "f32"),
+    )
+    return limited
 
 
 def choice_buffers(c: Context, spec: Experts) -> tuple[SymBuffer, SymBuffer]:

@@ -17,10 +17,10 @@ from wse.number_formats import WORD_BYTES
 from wse.program.line_patterns import cached_pattern
 from wse.program.steps import COLUMNS, ROWS
 from wse.program.transfers.patterns import BetweenWafers
-from wse_mappings.patterns.between_wafers import wafer_all_reduce, wafer_multicast
 from wse_mappings.patterns.k_tree import k_tree, root_of
 from wse_mappings.patterns.multicast import multicast
 from wse_mappings.patterns.on_segments import all_reduce_on_segments
+from wse_mappings.patterns.wafer_collectives import wafer_all_reduce, wafer_multicast
 from wse_mappings.rounding import ceil_div
 from wse_mappings.schedule import Arrival
 

@@ -153,17 +153,9 @@ def execute(
         open_recorder = _recorder(prepared_run, program, digest, files.trace, callbacks.on_warning)
         with TraceKeeper(open_recorder, prepared_run.request.tracing.trace_policy, callbacks.on_warning) as keeper:
             backend = make_backend(
-                program,
-                prepared_run.loaded.spec,
-                weights,
-                [sampler.draw for sampler in samplers],
+                *(program, prepared_run.loaded.spec, weights, [sampler.draw for sampler in samplers]),
                 allow_nonfinite=prepared_run.request.allow_nonfinite,
-                observation=Observation(
-                    watched=files.record,
-                    on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
-                    on_stored=callbacks.on_stored,
-                    profile=files.profile is not None,
-                ),
+                observation=_observation(files, keeper, callbacks),
             )
             if files.record_pes:
                 assert isinstance(backend, Engine)
@@ -233,6 +225,16 @@ def _recorder(
         on_warning(f"{trace}: this run's trace replaces the existing one; --trace NAME keeps both")
     request = prepared_run.request
     return partial(RunRecorder, trace, prepared_run, program, digest, request.sampling.rule(), request.weights)
+
+
+def _observation(files: RunFiles, keeper: TraceKeeper, callbacks: RunCallbacks) -> Observation:
+    """Return what the backend of a run reports: outputs to the trace, and progress to the caller."""
+    return Observation(
+        watched=files.record,
+        on_output=lambda op, values: keeper.write(RunRecorder.add_op_output, op, values),
+        on_stored=callbacks.on_stored,
+        profile=files.profile is not None,
+    )
 
 
 def _traced(result: RunResult, session: Session, keeper: TraceKeeper) -> RunResult:

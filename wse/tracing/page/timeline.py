@@ -37,9 +37,8 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         - ``tokens``: For each token, its text and times. ``schedule`` is an index in ``schedules``,
           or -1 if its steps are not on the page. ``phase`` and ``pass_cycles`` describe its pass;
           they are -1 and 0 if it has none. ``shifts`` is its range of rows in ``shifts``.
-        - ``schedules``: The schedules on the page, with ``by_kind``, the cycle count of all their
-          steps by kind of op.
-        - ``median``: The median decoded token, with its ``by_kind``.
+        - ``schedules``: The schedules on the page; ``by_kind`` is the cycles by kind of op.
+        - ``median``: The median decoded token, with ``by_kind``.
         - ``steps``: Columns of the steps of all schedules on the page.
         - ``shifts``: Columns of the cache shifts: words and hops that a step sends in a single
           pass, in addition to the words and hops of every pass.
@@ -58,18 +57,13 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
     begins, counts = schedule_rows(trace)
     check_index(trace.path, "steps/op", trace.column("steps/op"), trace.rows("op"))
     by_kind = kind_cycles(trace, begins, counts, op_kinds(trace)[1])
-    shown_schedules, rows = _chosen_sequences(
-        token_schedules, np.where(phase == DECODE, pass_cycles, -1), counts, notes
-    )
-    step_rows = rows_of(begins[shown_schedules], np.array(rows, np.int64))
-    columns = {name: trace.column(f"steps/{name}")[step_rows] for name in (*SHOWN, *AREA)}
-    packed_steps = packed_columns(columns, pack)
+    decode_cycles = np.where(phase == DECODE, pass_cycles, -1)
+    shown_schedules, rows = _chosen_sequences(token_schedules, decode_cycles, counts, notes)
+    packed_steps = _packed_steps(trace, rows_of(begins[shown_schedules], np.array(rows, np.int64)), pack, notes)
     if packed_steps is None:
-        notes.append("The steps of tokens found no room on this page; see wse inspect --steps.")
         shown_schedules = []
     number = {schedule: at for at, schedule in enumerate(shown_schedules)}
     first = np.cumsum([0, *rows]).tolist()
-    start = np.append(passes["start_cycle"], 0)[tokens["pass"]]
     places = {schedule: (first[at], rows[at]) for schedule, at in number.items()}
     packed_shifts, ends = _packed_shifts(trace, passes["schedule"], places, pack, notes)
     from_row, to_row = (np.append(end, 0)[tokens["pass"]] for end in (ends[:-1], ends[1:]))
@@ -81,7 +75,7 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         "position": tokens["position"],
         "cycles": tokens["cycles"],
         "pass_cycles": pass_cycles,
-        "start_cycle": start,
+        "start_cycle": np.append(passes["start_cycle"], 0)[tokens["pass"]],
         "phase": phase,
         "schedule": np.array([number.get(schedule, -1) for schedule in token_schedules.tolist()], np.int64),
         "shifts": np.stack([from_row, to_row], axis=1),
@@ -99,6 +93,14 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
         "steps": packed_steps,
         "shifts": packed_shifts,
     }
+
+
+def _packed_steps(trace: Trace, rows: Array, pack: Pack, notes: list[str]) -> dict[str, object] | None:
+    """Pack rows of the table of steps for the page, or return None and add a note if there is no room."""
+    packed = packed_columns({name: trace.column(f"steps/{name}")[rows] for name in (*SHOWN, *AREA)}, pack)
+    if packed is None:
+        notes.append("The steps of tokens found no room on this page; see wse inspect --steps.")
+    return packed
 
 
 def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report]:
