@@ -26,7 +26,8 @@ from wse.backends.execute.weight_storage.quantise import quantise
 from wse.backends.execute.weight_storage.weights import store_weights
 from wse.compiler.options import BASELINE, THIN_GEMM
 from wse.errors import BadModel
-from wse.models.spec import Experts, Layer, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import tensor_shapes
 from wse.number_formats import CODINGS
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED, EXPERT_PLACEMENTS

@@ -14,7 +14,7 @@ from wse.backends.execute.engine import Engine
 from wse.backends.execute.host_memory.arena import Arena
 from wse.models.spec import ModelSpec
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.program import Buffer
+from wse.program.stage import Buffer
 
 Array = npt.NDArray[Any]
 

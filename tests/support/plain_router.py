@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from tiny_model import tiny_spec
 
-from wse.models.spec import Experts, Layer, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import Layer, ModelSpec
 
 F64 = npt.NDArray[np.float64]
 Weight = Callable[[str], F64]

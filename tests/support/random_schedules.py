@@ -19,7 +19,8 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.trees import with_group_count
 from wse.models.attention_traits import HeadShape, Latent, PositionScale
 from wse.models.configs.rope import plain_rope
-from wse.models.spec import Experts, Layer, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import Layer, ModelSpec
 from wse_mappings.cuts.expert_groups import DEDICATED, DISTRIBUTED
 
 Random = np.random.Generator

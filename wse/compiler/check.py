@@ -11,7 +11,7 @@ from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymAddress, SymPhase, distinct_phases
 from wse.errors import WseBug
 from wse.program.isa.instructions import KERNELS
-from wse.program.program import Buffer
+from wse.program.stage import Buffer
 from wse.program.steps import StepKind
 from wse.program.transfers.transfer_types import TRANSFERS
 

@@ -11,28 +11,22 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
+from wse.compiler.column_fractions import (
+    SCALES,
+    Way,
+    column_fractions,
+    head_fraction,
+    padding_of_parts,
+    way_of_attention,
+)
 from wse.compiler.options import Options
 from wse.compiler.passes.tiling.contraction import WeightTypes
-from wse.compiler.passes.tiling.dimensions import EXPERTS, FFN, HIDDEN_IN, SHARED
-from wse.compiler.score_bytes import fullest_head_places
+from wse.compiler.passes.tiling.dimensions import HIDDEN_IN
 from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.model_tensors import coding_of, in_block, layer_shapes, layer_user_bytes, tensor_bytes
-from wse_mappings.cuts.expert_groups import columns_of_expert, experts_of_column
 from wse_mappings.cuts.layer_parts import LayerRange, Parts, unit_bytes
 from wse_mappings.cuts.widths import ColumnBytes
 from wse_mappings.rounding import ceil_div
-
-_HEADS, _EXPERTS, _FFN, _SHARED, _VOCABULARY, _EVEN, _EXPERT_SCALES, _FFN_SCALES, _SHARED_SCALES = range(9)
-_WINDOW_HEADS = 9
-"""Ways to divide bytes over the columns of a region.
-
-The first five divide by features of heads, experts, a dense block or a shared block, and by
-vocabulary entries. The sixth divides evenly. The next three are the scales of one quantisation
-group, for matrices that contract over features of experts, a dense block and a shared block. The
-last one divides by features of the heads of layers with a sliding window.
-"""
-_SCALES = {_EXPERTS: _EXPERT_SCALES, _FFN: _FFN_SCALES, _SHARED: _SHARED_SCALES}
-_WAY_COUNT = _WINDOW_HEADS + 1
 
 
 class _Storage(NamedTuple):
@@ -90,8 +84,8 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
     table_bytes = spec.vocab_size * spec.hidden_size * types.float_bytes
     bytes_of_layer = cache(lambda layer, parts: _layer_bytes(spec, storage, layer, parts))
     placement = cache(lambda cols: types.expert_placement(shape, storage.experts, cols))
-    shares = cache(lambda cols: _column_fractions(shape, types, placement(cols), cols))
-    padding = cache(lambda cols, parts: _padding_of_parts(shape, placement(cols), cols, parts))
+    shares = cache(lambda cols: column_fractions(shape, types, placement(cols), cols))
+    padding = cache(lambda cols, parts: padding_of_parts(shape, placement(cols), cols, parts))
 
     @cache
     def bytes_of_region(layers: frozenset[tuple[tuple[Layer, Parts], int]], tables: int) -> ColumnBytes:
@@ -102,8 +96,8 @@ def _column_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange, i
                 each distinct layer.
             tables: Number of vocabulary tables in the region: embedding, head or both.
         """
-        total_sizes, split_blocks = [0.0] * _WAY_COUNT, []
-        total_sizes[_VOCABULARY] += tables * table_bytes
+        total_sizes, split_blocks = [0.0] * len(Way), []
+        total_sizes[Way.VOCABULARY] += tables * table_bytes
         for (layer, parts), count in layers:
             sizes = bytes_of_layer(layer, parts)
             if parts.cuts_block and parts.block is not None:
@@ -164,13 +158,13 @@ def _kv_bytes(spec: ModelSpec, storage: _Storage) -> Callable[[LayerRange], Colu
         """Return a function from a region's column count to the bytes on its fullest column."""
         kinds = [spec.layers[layer] for layer, parts in layers.parts if parts.has_attention]
         linear, attention, windowed = (
-            storage.users * sum(user_bytes(layer) for layer in kinds if _way_of_attention(spec, layer) == way)
-            for way in (_EVEN, _HEADS, _WINDOW_HEADS)
+            storage.users * sum(user_bytes(layer) for layer in kinds if way_of_attention(spec, layer) == way)
+            for way in (Way.EVEN, Way.HEADS, Way.WINDOW_HEADS)
         )
         return lambda cols: (
             linear / cols
-            + attention * _head_fraction(shape, cols)
-            + windowed * _head_fraction(shape.with_window_heads, cols)
+            + attention * head_fraction(shape, cols)
+            + windowed * head_fraction(shape.with_window_heads, cols)
         )
 
     return bytes_of_layers
@@ -204,93 +198,6 @@ def _block_bytes(features: int, size: int) -> ColumnBytes:
     return lambda cols: float(size * ceil_div(features, cols))
 
 
-def _column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str, cols: int) -> tuple[float, ...]:
-    """Return the fraction of a tensor that the fullest column of PEs stores.
-
-    The fraction depends on how the tensor is partitioned across the columns of a region: evenly, by
-    attention heads, by features of a feed-forward block, and so on. Each way has an index, such as
-    ``_HEADS``.
-
-    Args:
-        spec: Model.
-        weight_types: Weight and activation types.
-        placement: Placement of experts, as a name or a number of groups.
-        cols: Columns of the region.
-
-    Returns:
-        One fraction for each way, in order of the indices. The three numbers for the scales of
-        quantised weights are not fractions: they count the quantisation groups of which the column
-        stores weights.
-    """
-    mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
-    if mixture is not None:
-        shared_size = mixture.shared_size
-        cut = weight_types.cut(spec, EXPERTS, columns_of_expert(cols, mixture.count, placement))
-        experts = experts_of_column(cols, mixture.count, placement)
-        expert_fraction = experts * cut.width / (mixture.count * mixture.ffn_size)
-        expert_groups = experts * cut.touched / mixture.count
-    ffn_cut, shared_cut = weight_types.cut(spec, FFN, cols), weight_types.cut(spec, SHARED, cols)
-    return (
-        _head_fraction(spec, cols),
-        expert_fraction,
-        ffn_cut.width / max(1, spec.ffn_size),
-        shared_cut.width / max(1, shared_size),
-        ceil_div(spec.vocab_size, cols) / spec.vocab_size,
-        1 / cols,
-        expert_groups,
-        ffn_cut.touched,
-        shared_cut.touched,
-        _head_fraction(spec.with_window_heads, cols),
-    )
-
-
-def _way_of_attention(spec: ModelSpec, layer: Layer) -> int:
-    """Return how the KV cache or state of a layer is divided over columns."""
-    if layer.linear:
-        return _EVEN
-    return _HEADS if layer.window is None or spec.window_heads is None else _WINDOW_HEADS
-
-
-def _head_fraction(spec: ModelSpec, cols: int) -> float:
-    """Return the fraction of the bytes of attention heads that the fullest column of PEs stores."""
-    if spec.latent is not None:
-        return 1 / cols
-    heads, features = fullest_head_places(spec, cols)
-    return heads * features / (spec.kv_head_count * spec.head_size)
-
-
-def _padding_of_parts(spec: ModelSpec, placement: str, cols: int, parts: Parts) -> list[tuple[int, float]]:
-    """Return the extra padding of a column if a region stores only parts of a feed-forward block.
-
-    Each part is divided into whole features per column, which can require more padding than
-    dividing the whole block. For example, 100 features on 10 columns are 10 per column, but two
-    parts of 45 and 55 features are 5 and 6 per column.
-
-    Args:
-        spec: Model.
-        placement: Placement of experts.
-        cols: Columns of the region.
-        parts: Parts of the block that the region stores.
-
-    Returns:
-        (index, added fraction) pairs. The index is ``_FFN`` for a dense block, ``_SHARED`` for
-        shared experts and ``_EXPERTS`` for routed experts. The fraction is the added padding
-        relative to the bytes without it. Blocks of which the region stores no features are omitted.
-    """
-    lines = [(_FFN, spec.ffn_size, cols)]
-    if spec.experts is not None:
-        expert_cols = columns_of_expert(cols, spec.experts.count, placement)
-        lines += [(_SHARED, spec.experts.shared_size, cols), (_EXPERTS, spec.experts.ffn_size, expert_cols)]
-    added_fractions = []
-    for way, extent, columns in lines:
-        first, last = parts.features(extent)
-        if last > first:
-            whole_fraction = ceil_div(extent, columns) / extent
-            parts_fraction = ceil_div(last - first, columns) / (last - first)
-            added_fractions.append((way, parts_fraction / whole_fraction - 1))
-    return added_fractions
-
-
 def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts) -> list[float]:
     """Return the bytes of a layer's tensors, grouped by how they are divided over columns of PEs.
 
@@ -305,23 +212,23 @@ def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts)
 
     Returns:
         One number for each way to divide a tensor (by heads, evenly, and so on), in the order of
-        the constants ``_HEADS`` to ``_WINDOW_HEADS``.
+        `Way`.
     """
     float_bytes = storage.types.float_bytes
-    sizes = [0.0] * _WAY_COUNT
+    sizes = [0.0] * len(Way)
     if parts.has_attention:
         user_bytes = layer_user_bytes(spec, layer, storage.context, float_bytes)
-        sizes[_way_of_attention(spec, layer)] += user_bytes * storage.users
+        sizes[way_of_attention(spec, layer)] += user_bytes * storage.users
     attention_fraction, block_fraction = unit_bytes([parts], 1.0, 0.0)[0], unit_bytes([parts], 0.0, 1.0)[0]
     for name, shape in layer_shapes(spec, layer).items():
         fraction = block_fraction if in_block(name) else attention_fraction
         block, _, tensor = name.rpartition(".")
         if not block and tensor in ("q", "k", "v", "q_gate", "o"):
-            way = _way_of_attention(spec, layer)
+            way = way_of_attention(spec, layer)
         elif tensor in ("gate", "up", "down"):
-            way = {"": _FFN, "shared": _SHARED, "experts": _EXPERTS}[block]
+            way = {"": Way.FFN, "shared": Way.SHARED, "experts": Way.EXPERTS}[block]
         else:
-            way = _EVEN
+            way = Way.EVEN
         coding = coding_of(spec, f"layers.0.{name}", storage.types.dtype)
         if coding is None:
             sizes[way] += fraction * tensor_bytes(shape, None, float_bytes)
@@ -329,6 +236,6 @@ def _layer_bytes(spec: ModelSpec, storage: _Storage, layer: Layer, parts: Parts)
         outputs, inputs = shape
         sizes[way] += fraction * coding.code_bytes(inputs, outputs)
         if tensor not in HIDDEN_IN:
-            groups = 1 if way in _SCALES else coding.groups(inputs)
-            sizes[_SCALES.get(way, way)] += fraction * outputs * groups * coding.scale_bytes(float_bytes) / coding.block
+            groups = 1 if way in SCALES else coding.groups(inputs)
+            sizes[SCALES.get(way, way)] += fraction * outputs * groups * coding.scale_bytes(float_bytes) / coding.block
     return sizes

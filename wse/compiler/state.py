@@ -16,7 +16,8 @@ from wse.compiler.symbolic import SymBuffer, SymPhase, SymTile
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.models.spec import ModelSpec
 from wse.program.mixture import Mixture
-from wse.program.program import Buffer, ColourUse, Program, Stage
+from wse.program.program import Program
+from wse.program.stage import Buffer, ColourUse, Stage
 from wse_mappings.cuts.expert_groups import ExpertGroups
 from wse_mappings.cuts.head_groups import HeadGroups
 from wse_mappings.cuts.latent_cut import LatentCut

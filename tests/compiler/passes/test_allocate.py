@@ -15,7 +15,7 @@ from wse.compiler.check import check
 from wse.compiler.passes.allocate import SramOverflow, _Interval, _lowest_address, _Need, allocate, reserved_bytes
 from wse.compiler.state import State
 from wse.program.isa.instructions import KERNELS
-from wse.program.program import Buffer
+from wse.program.stage import Buffer
 from wse.program.steps import StepKind
 from wse_mappings.mesh.placement import Rect
 

@@ -18,7 +18,8 @@ from wse.compiler.passes.shard import shard
 from wse.compiler.passes.tiling.contraction import WeightTypes, even_cut, grouped_cut
 from wse.compiler.passes.tiling.dimensions import EXPERTS, FFN, HIDDEN, SHARED
 from wse.compiler.pipeline import compile_choice
-from wse.models.spec import Experts, Layer, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import Layer, ModelSpec
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
 from wse_mappings.cuts.expert_groups import DISTRIBUTED, GROUPED

@@ -15,7 +15,8 @@ from wse.compiler.passes.colouring import colouring, rewrite_count
 from wse.compiler.passes.route_demand import RouteDemand, Visits
 from wse.compiler.pipeline import compile_choice
 from wse.errors import TooFewColours
-from wse.program.program import ColourUse, Program
+from wse.program.program import Program
+from wse.program.stage import ColourUse
 from wse.program.transfers.patterns import AlongLine, CacheShift
 from wse.program.transfers.transfer_types import is_of_type
 

@@ -13,7 +13,8 @@ from tiny_run import tiny_session
 
 from wse.backends.fabric.phase_cost import PhaseCost
 from wse.compiler.options import OPTIMIZED, THIN_GEMM
-from wse.models.spec import Experts, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import ModelSpec
 from wse.program.isa.instructions import CODES, KERNELS
 from wse.program.program import Program
 from wse.program.steps import StepKind, Steps

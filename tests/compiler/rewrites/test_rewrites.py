@@ -27,7 +27,8 @@ from wse.compiler.rewrites.recipes import rewrites_of
 from wse.compiler.search.feasibility import fits
 from wse.compiler.search.search import search
 from wse.errors import BadInput
-from wse.models.spec import Experts, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.program.steps import COLUMNS, ROWS
 

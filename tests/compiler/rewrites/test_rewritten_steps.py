@@ -22,7 +22,7 @@ from tests.compiler.rewrites.rewritten import (
     runs_kernel,
 )
 from wse.compiler.options import BASELINE, MESH_GEMM, THIN_GEMM
-from wse.models.spec import Experts
+from wse.models.expert_traits import Experts
 from wse.program.isa.instructions import KERNELS
 from wse.program.steps import COLUMNS, ROWS
 

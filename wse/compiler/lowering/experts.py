@@ -18,8 +18,8 @@ from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.router import choice_buffers, experts_of
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymAddress, SymBuffer, SymNumber
+from wse.models.expert_traits import Experts
 from wse.models.op import Op
-from wse.models.spec import Experts
 from wse.program.steps import COLUMNS
 from wse_mappings.cuts.expert_groups import ExpertGroups
 from wse_mappings.rounding import ceil_div

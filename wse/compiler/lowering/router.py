@@ -5,7 +5,7 @@
    all-reduce along rows distributes the outputs to every PE, so that all PEs make the same choice.
 2. Each PE turns the outputs into scores, selects experts, and computes their weights.
 
-Sources of the selection rules: the routers of the models that `wse.models.spec.Experts` describes,
+Sources of the selection rules: the routers of the models that `wse.models.expert_traits.Experts` describes,
 as implemented in Hugging Face transformers 5.x.
 """
 
@@ -18,8 +18,8 @@ from wse.compiler.lowering.phase.context import Context
 from wse.compiler.lowering.phase.split_block import choice_of_parts, sends_choice, stream_before_block, stream_of_parts
 from wse.compiler.lowering.sums import all_reduce
 from wse.compiler.symbolic import SymBuffer
+from wse.models.expert_traits import Experts
 from wse.models.op import Op
-from wse.models.spec import Experts
 from wse.program.isa.operands import PICO
 from wse.program.isa.router import blocks_of_outputs
 from wse.program.steps import ROWS

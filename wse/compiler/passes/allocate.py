@@ -25,7 +25,7 @@ from wse.compiler.passes.sram_overflow import SramOverflow
 from wse.compiler.state import State
 from wse.compiler.symbolic import SymBuffer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.program.program import Buffer, Stage
+from wse.program.stage import Buffer, Stage
 from wse_mappings.rounding import round_up
 
 MAX_ORDERS = 12

@@ -23,7 +23,8 @@ from wse.compiler.state import State
 from wse.compiler.symbolic import Block, BlockRun, SymAddress, SymBuffer, SymPhase, SymSteps
 from wse.models.graph import ops_in_order
 from wse.program.isa.operands import VIEWS
-from wse.program.program import Buffer, Program, Stage
+from wse.program.program import Program
+from wse.program.stage import Buffer, Stage
 from wse.program.steps import OPERAND_COUNT, Phase, Steps
 from wse.program.tiles import Tile
 from wse_mappings.patterns.k_tree import root_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from wse.compiler.state import State
-from wse.program.program import Stage
+from wse.program.stage import Stage
 from wse_mappings.mesh.placement import Rect, snake_bands
 
 

@@ -34,7 +34,7 @@ from wse.compiler.passes.route_demand import NO_PATTERN, BlockRoutes, Key, Route
 from wse.compiler.state import State
 from wse.compiler.symbolic import Block, SymSteps, distinct_phases
 from wse.errors import TooFewColours
-from wse.program.program import ColourUse
+from wse.program.stage import ColourUse
 from wse.program.transfers.transfer_types import TRANSFERS
 from wse_mappings.result_cache import ResultCache
 

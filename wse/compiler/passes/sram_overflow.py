@@ -9,7 +9,7 @@ from typing import Final
 
 from wse.compiler.state import State
 from wse.errors import DoesNotFit
-from wse.program.program import Buffer, Stage
+from wse.program.stage import Buffer, Stage
 
 _LAYER: Final = re.compile(r"layers\.\d+\.")
 _USES: Final = {"code": "code", "weights": "weights", "kv": "KV cache", "state": "state"}

@@ -9,7 +9,8 @@ from typing import Final
 from wse.models.configs.config_reader import ConfigReader
 from wse.models.configs.decoder_config import MAX_EXPERTS, MAX_MATRIX_ROWS
 from wse.models.configs.layer_kinds import MAX_LAYERS, layer_count
-from wse.models.spec import Experts, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import ModelSpec
 
 COUNTS: Final = ("num_local_experts", "num_experts", "n_routed_experts")
 """Config keys for the number of experts. transformers 5 treats them as equivalent."""

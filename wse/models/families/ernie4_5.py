@@ -11,8 +11,9 @@ from wse.models.configs.decoder_config import MAX_EXPERTS, MAX_MATRIX_ROWS, read
 from wse.models.configs.expert_config import with_mixture
 from wse.models.configs.layer_kinds import MAX_LAYERS, layer_count
 from wse.models.configs.rope_config import read_rope
+from wse.models.expert_traits import Experts
 from wse.models.family import Family, FileSlice, harmless_names
-from wse.models.spec import Experts, ModelSpec
+from wse.models.spec import ModelSpec
 from wse.models.tensors.expert_tensors import expert_slices
 from wse.models.tensors.tensor_names import LayerTensor, adjacent_pairs, canonical_tensors
 

@@ -27,9 +27,10 @@ from wse.models.configs.decoder_config import (
 from wse.models.configs.expert_config import with_mixture
 from wse.models.configs.layer_kinds import layer_count, pattern_kinds, read_window, windowed_layers
 from wse.models.configs.rope_config import KINDS, read_ropes
+from wse.models.expert_traits import Experts
 from wse.models.families.gemma import ACTIVATIONS, NAMES_OF_FOUR_NORMS, read_cap
 from wse.models.family import Family, harmless_names
-from wse.models.spec import Experts, Layer, ModelSpec
+from wse.models.spec import Layer, ModelSpec
 from wse.models.tensors.expert_tensors import stacked_slices
 from wse.models.tensors.tensor_names import text_tensors
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from wse.models.attention_traits import Latent, LinearAttention
-from wse.models.spec import Experts, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import ModelSpec
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -13,7 +13,8 @@ from typing import ClassVar, overload
 
 from wse.arrays import I64
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.program import Program, Stage
+from wse.program.program import Program
+from wse.program.stage import Stage
 from wse.program.transfers.messages import EdgeStream, Messages
 from wse_mappings.schedule import LineSchedule
 

@@ -10,7 +10,8 @@ from typing import Annotated, Final
 from rich.text import Text
 
 from wse.program.memory_use import fullest_stage
-from wse.program.program import Buffer, Program
+from wse.program.program import Program
+from wse.program.stage import Buffer
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import tile_name
 from wse.reports.table import Column, Table, address, number

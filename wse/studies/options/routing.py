@@ -27,7 +27,8 @@ import numpy as np
 from wse.arrays import I32, I64
 from wse.errors import BadInput
 from wse.files import read_file, short_repr
-from wse.models.spec import Experts, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import ModelSpec
 from wse.program.routing import EVEN, RoutingDistribution, measured_routing, zipf_routing
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from wse.hardware.spec import WaferSpec
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
-from wse.program.program import Program, Stage
+from wse.program.program import Program
+from wse.program.stage import Stage
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.reports.result import Doc, Result
 from wse_mappings.cuts.layer_parts import LAYER_PARTS

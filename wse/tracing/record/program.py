@@ -10,7 +10,8 @@ import numpy as np
 import wse
 from wse.compiler.placeable import Placeable
 from wse.program.memory_use import stage_bytes
-from wse.program.program import Program, Stage
+from wse.program.program import Program
+from wse.program.stage import Stage
 from wse.program.steps import ROWS
 from wse_traces.header import RunHeader
 from wse_traces.schema import PHASES, USES

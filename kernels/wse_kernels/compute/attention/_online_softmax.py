@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from wse_kernels.codegen.elements import narrow, narrow_ir, row_pointer, widen, 
 from wse_kernels.codegen.functions import internal_function, minimum, short_loop, word
 from wse_kernels.codegen.jit import cgutils, config, intrinsic, ir, types
 from wse_kernels.codegen.vectors import LANE, SINGLES, WIDTH, load_lanes, rest_mask, splat, store_lanes
+from wse_kernels.operands.cache_entries import FoldedEntries, VisibleEntries
 
 ENTRIES: Final = 16
 """Number of entries whose weights are computed before their values are added."""
@@ -20,46 +21,6 @@ AT_ONCE: Final = 4
 """Number of exponentials that are computed at once."""
 FEATURES: Final = 2
 """Number of features whose sums are in registers at once."""
-
-
-class FoldedEntries(NamedTuple):
-    """Addresses and sizes of KV-cache entries that are added to the running softmax of one head.
-
-    Attributes:
-        scores, values: Addresses of the scores [T] and of the first entry's values.
-        maximum, total, out: Addresses of the running maximum, the running sum of weights, and the
-            running sums of weighted values [F].
-        T: Number of entries.
-        F: Features per entry.
-        stride: Distance from the values of one entry to the values of the next, in elements.
-    """
-
-    scores: int
-    values: int
-    maximum: int
-    total: int
-    out: int
-    T: int
-    F: int
-    stride: int
-
-
-class VisibleEntries(NamedTuple):
-    """Positions that a token attends to, and where to read the position of each KV-cache entry.
-
-    Positions are indices of tokens in the sequence. An entry is visible to the token if its
-    position is in the range from ``first`` to ``last``. The positions of neighbouring entries are
-    consecutive values of one row of a table.
-
-    Attributes:
-        row, col: Row and column of the first entry's position in the table.
-        first, last: First and last position that the token attends to.
-    """
-
-    row: int
-    col: int
-    first: int
-    last: int
 
 
 @intrinsic

@@ -6,9 +6,10 @@ import numpy as np
 
 from wse_kernels.codegen.elements import clear_rows
 from wse_kernels.codegen.jit import helper_function
-from wse_kernels.compute.attention._online_softmax import FoldedEntries, VisibleEntries, fold_entries
+from wse_kernels.compute.attention._online_softmax import fold_entries
 from wse_kernels.compute.attention._visible_entries import LOWEST, SLOTS, visible_range_of
 from wse_kernels.operands.attention import HeadShape, RingStep, RunningSoftmax, Window
+from wse_kernels.operands.cache_entries import FoldedEntries, VisibleEntries
 from wse_kernels.operands.group import Place
 
 

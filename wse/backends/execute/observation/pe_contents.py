@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from wse.backends.execute.calls.streams import Call
 from wse.backends.execute.host_memory.arena import STORAGE, Arena
-from wse.program.program import Buffer, Program
+from wse.program.program import Program
+from wse.program.stage import Buffer
 from wse.program.steps import Phase
 
 Bytes = npt.NDArray[np.uint8]

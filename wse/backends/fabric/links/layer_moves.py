@@ -16,7 +16,7 @@ from wse.backends.fabric.links.traffic import Traffic
 from wse.backends.fabric.model import Fabric
 from wse.backends.fabric.phase_cost import CacheUse
 from wse.backends.fabric.step_classes import by_slots
-from wse.program.program import Stage
+from wse.program.stage import Stage
 from wse.program.steps import Phase, Slots, StepKind
 from wse.program.transfers.transfer_types import TRANSFERS
 

@@ -32,7 +32,8 @@ from wse.backends.fabric.links.link_map import (
     link_map,
     one_by_one,
 )
-from wse.program.program import Program, Stage
+from wse.program.program import Program
+from wse.program.stage import Stage
 from wse.program.steps import COLUMNS, ROWS
 from wse_mappings.mesh.logical_mesh import LogicalMesh, TransposedMesh
 from wse_mappings.plane import EAST, NORTH, WEST

@@ -25,7 +25,8 @@ from wse.backends.fabric.links.loads import (
     translation,
 )
 from wse.backends.fabric.links.routes import DIRECTIONS, Routes
-from wse.program.program import Program, Stage
+from wse.program.program import Program
+from wse.program.stage import Stage
 from wse.program.steps import ROWS, Phase, Slots
 from wse.program.transfers.messages import EdgeStream, LineMessages, Translation
 from wse.program.transfers.transfer import Transfer

@@ -12,7 +12,8 @@ from wse.compiler.options import LAYERS
 from wse.compiler.passes.tiling.contraction import WeightTypes
 from wse.compiler.passes.tiling.dimensions import EXPERTS, FFN, HIDDEN, SHARED
 from wse.compiler.state import RegionCut
-from wse.models.spec import Experts, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import ModelSpec
 from wse.program.mixture import Mixture
 from wse_mappings.cuts.expert_groups import ExpertGroups, columns_of_expert, expert_groups
 from wse_mappings.cuts.head_groups import head_groups, head_groups_of_wafers

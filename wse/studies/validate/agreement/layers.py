@@ -30,7 +30,8 @@ from wse.compiler.search.trees import with_group_count
 from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.attention_traits import Latent
 from wse.models.configs.rope import plain_rope
-from wse.models.spec import Experts, ModelSpec
+from wse.models.expert_traits import Experts
+from wse.models.spec import ModelSpec
 from wse.program.program import Program
 from wse.studies.validate.measured.models import plain_model
 
