@@ -80,7 +80,7 @@ class UnknownName(BadInput):
         suggested_name = suggested_name or _nearest_name(name, self.known)
         hint = f"did you mean {suggested_name!r}? " if suggested_name and not remedy else ""
         prefix = f"{place}: " if place else ""
-        rest = f"{listed_by} lists them" if listed_by else f"known: {', '.join(_folded(name, self.known))}"
+        rest = f"{listed_by} lists the known ones" if listed_by else f"known: {', '.join(_folded(name, self.known))}"
         rest = remedy or f"{rest}{note}"
         shown_name = name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "…"
         super().__init__(f"{prefix}unknown {kind} {shown_name!r}: {hint}{rest}")

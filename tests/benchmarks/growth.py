@@ -83,6 +83,12 @@ class Growth:
         """
         return np.polyfit(np.log(self.values), np.log(self.s).T, 1)[0]
 
+    @property
+    def last_exponent(self) -> float:
+        """Exponent of the growth between the medians of the last two values."""
+        before, last = np.median(self.s[:, -2:], axis=0)
+        return float(np.log(last / before) / np.log(self.values[-1] / self.values[-2]))
+
 
 def measure(name: str, values: Sequence[int], rounds: int, folder: Path) -> Growth:
     """Measure the time per token for several values of one number.
@@ -165,13 +171,15 @@ def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
             ratio = f"{median / first / 1e3:.2f}"
             yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
     yield from ("", "The following exponents show how the time per token scales with each parameter. With an exponent")
-    yield "of 1, doubling the parameter doubles the time. With 0, the time stays the same. To estimate the time for"
-    yield "another value, multiply a time in the table by the ratio of the values to the power of the exponent. The"
-    yield from ("parentheses contain the interquartile range of the exponents of the individual repetitions:", "")
+    yield "of 1, doubling the parameter doubles the time. With 0, the time stays the same. The first exponent is for"
+    yield "all values of the table, with the interquartile range of the individual repetitions in parentheses. The"
+    yield "second one is for the last two values. To estimate the time for a larger value, multiply the last time in"
+    yield from ("the table by the ratio of the values to the power of the second exponent.", "")
     for growth in series:
         title, meaning = MEANINGS[growth.name]
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))
-        yield f"- {title}: **{exponent:.2f}** ({low:.2f} to {high:.2f}). {meaning}."
+        exponents = f"**{exponent:.2f}** ({low:.2f} to {high:.2f}), at the end **{growth.last_exponent:.2f}**"
+        yield f"- {title}: {exponents}. {meaning}."
 
 
 SECTIONS: Final = "\n<!-- sections of other programs -->\n"

@@ -69,7 +69,7 @@ def test_run_uses_the_smallest_square_mesh_that_fits() -> None:
 
 
 NUMBERS = re.compile(
-    r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many: code [0-9,]+, weights [0-9,]+, "
+    r"needs ([0-9,]+) of ([0-9,]+) bytes, ([0-9,]+) too many: code, stack and runtime [0-9,]+, weights [0-9,]+, "
     r"KV cache [0-9,]+, the rest [0-9,]+; the largest use is [\w ]+, above all \S.* with"
 )
 COMMON = ["--wafer", "wse2", "--software", "tuned", "--schedule", "baseline", "--prompt-len", "1"]

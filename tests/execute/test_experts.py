@@ -220,7 +220,9 @@ def test_overflow_message_counts_layers_and_experts_together() -> None:
         compiled(wafer(3, 4, 27_000))
     needed = int(str(error.value).partition(" needs ")[2].partition(" of ")[0].replace(",", ""))
     assert compiled(wafer(3, 4, needed)).stages[2].sram_top_byte == needed
-    with pytest.raises(SramOverflow, match=rf"needs {needed:,} of {needed - 4:,} bytes, 4 too many: code 19,968"):
+    with pytest.raises(
+        SramOverflow, match=rf"needs {needed:,} of {needed - 4:,} bytes, 4 too many: code, stack and runtime 19,968"
+    ):
         compiled(wafer(3, 4, needed - 4))
 
 

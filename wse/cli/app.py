@@ -104,7 +104,7 @@ SEARCHING: Final = frozenset(
 """Commands that search for layouts. They use the cache on disk and have the option ``--no-cache``."""
 
 FIRST_COMMANDS: Final = """\
-Compile a transformer onto a virtual wafer and run it there.
+Predict the speed and cost of language models on wafers and GPUs, or run them on an emulated wafer.
 
   wse run                   a small model, bundled, on a small wafer
   wse inspect wse-run.h5    where the cycles of that run went
@@ -164,7 +164,7 @@ def _group(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,  # noqa: FBT002
 ) -> None:
-    """Compile a transformer onto a virtual wafer and run it there."""
+    """Predict the speed and cost of language models on wafers and GPUs, or run them on an emulated wafer."""
     if version:
         typer.echo(f"wse {wse.__version__}")
     elif context.invoked_subcommand is None:

@@ -186,7 +186,7 @@ def _not_found(name_or_path: str, path: Path, *, with_weights: bool) -> Exceptio
     if name_or_path in BUNDLED:
         return BadModel(f"{path}: the bundled model {name_or_path!r} is missing; install wse again")
     if name_or_path and path.name == name_or_path and not path.suffix[1:].isalpha():  # a name, such as "llama-3.1-8b"
-        note = f", and {' and '.join(BUNDLED)} have weights" if with_weights else ""
+        note = f"; of these, {' and '.join(BUNDLED)} have weights" if with_weights else ""
         return UnknownName("model or folder", name_or_path, names(), listed_by="wse models", note=note)
     return BadModel(
         f"{name_or_path!r}: no such file or folder; give a model folder, a GGUF file, a config.json, "

@@ -23,7 +23,7 @@ class Backend(Protocol):
 
     A backend stores the weights of the model in emulated SRAM and generates tokens.
 
-    `wse.backends.execute.engine.Engine` executes on the cores of this machine. A backend that runs
+    `wse.backends.execute.engine.Engine` executes on the CPU cores of this computer. A backend that runs
     in other processes or on a GPU must produce the same bits, because the order of every sum is
     part of the Program.
     """

@@ -30,7 +30,7 @@ from wse_kernels.shared_cores import SharedCores
 
 
 class Engine(HostResults):
-    """The backend that executes one Program on the cores of this machine.
+    """The backend that executes one Program on the CPU cores of this computer.
 
     Args:
         program: The compiled Program.

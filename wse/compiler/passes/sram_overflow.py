@@ -50,8 +50,8 @@ class SramOverflow(DoesNotFit):
             f"{state.spec.name} does not fit on {rect.rows}x{rect.cols} PEs{wafers}: every PE of stage {stage} "
             f"({_contents(state.stages[stage])}; first: row {rect.row}, col {rect.col}) needs "
             f"{needed_bytes:,} of {available:,} bytes, {needed_bytes - available:,} too many: "
-            f"code {bytes_of['code']:,}, weights {bytes_of['weights']:,}, KV cache {bytes_of['KV cache']:,}, "
-            f"{user_state}the rest {bytes_of[_OTHERS]:,}"
+            f"code, stack and runtime {bytes_of['code']:,}, weights {bytes_of['weights']:,}, "
+            f"KV cache {bytes_of['KV cache']:,}, {user_state}the rest {bytes_of[_OTHERS]:,}"
         )
         message += f"; the largest use is {self.largest_use}"
         if self.largest_use != "code":
