@@ -97,10 +97,10 @@ def timeline_data(trace: Trace, pack: Pack, notes: list[str]) -> Report:
 
 def _packed_steps(trace: Trace, rows: Array, pack: Pack, notes: list[str]) -> dict[str, object] | None:
     """Pack rows of the table of steps for the page, or return None and add a note if there is no room."""
-    packed = packed_columns({name: trace.column(f"steps/{name}")[rows] for name in (*SHOWN, *AREA)}, pack)
-    if packed is None:
+    packed_steps = packed_columns({name: trace.column(f"steps/{name}")[rows] for name in (*SHOWN, *AREA)}, pack)
+    if packed_steps is None:
         notes.append("The steps of tokens found no room on this page; see wse inspect --steps.")
-    return packed
+    return packed_steps
 
 
 def _records(columns: Mapping[str, Array | list[str]], rows: int) -> list[Report]:
