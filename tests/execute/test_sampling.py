@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled import compile_model
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from session import SOFTWARE, region_options, wafer
 from tiny_model import tensors, tiny_spec
 
@@ -41,37 +39,6 @@ def test_probabilities_equal_those_of_transformers(case: dict[str, Any]) -> None
     found = draw_probabilities(case["logits"], case["seen"], Sampling(**case["options"]))
     assert np.flatnonzero(found).tolist() == case["kept"]
     np.testing.assert_allclose(found[case["kept"]], case["probabilities"], rtol=1e-5)
-
-
-NUMBERS = st.floats(-12, 12, width=16)
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    logits=st.lists(NUMBERS, min_size=4, max_size=30, unique=True),
-    seen=st.lists(st.integers(0, 3), min_size=1, max_size=6),
-    temperature=st.sampled_from([0.3, 1.0, 1.7]),
-    top_k=st.integers(0, 12),
-    top_p=st.sampled_from([0.13, 0.77, 1.0]),
-    min_p=st.sampled_from([0.0, 0.07]),
-    penalty=st.sampled_from([0.7, 1.0, 1.9]),
-)
-def test_probabilities_equal_those_of_installed_transformers(
-    logits: list[float], seen: list[int], temperature: float, top_k: int, top_p: float, min_p: float, penalty: float
-) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    from tools.make_library_goldens import token_probabilities
-
-    options = {
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "repetition_penalty": penalty,
-    }
-    expected = token_probabilities(logits, seen, options)
-    np.testing.assert_allclose(draw_probabilities(logits, seen, Sampling(**options)), expected, rtol=1e-9, atol=1e-15)
 
 
 def test_draws_follow_the_probabilities() -> None:
