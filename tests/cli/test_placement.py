@@ -110,7 +110,6 @@ def test_each_remedy_is_the_smallest_change_that_fits(wse: Wse, test_data: Path,
     [
         {"wafers": 1, "users": 20},
         {"wafers": 1, "users": 20, "replicas": 4},
-        {"wafers": 2, "users": 20},
         {"wafers": 2, "users": 20, "batch": 2},
     ],
     ids=str,

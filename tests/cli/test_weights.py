@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from as_gguf import as_gguf
-from gguf_writer import write_arrays
 from safetensors_writer import header_of, join_safetensors
 
 import wse as api
@@ -16,20 +14,6 @@ from tests.models.helpers import CONFIG, tiny_tensors, write_config, write_model
 
 RANDOM_OPTIONS = ("--new-tokens=4", "--mesh=2x2", "--mapping=region", "--schedule=baseline", "--trace=none")
 OPTIONS = ("--prompt-ids", "1,2,3", *RANDOM_OPTIONS)
-
-
-def test_gguf_file_gives_the_tokens_of_the_same_checkpoint(wse: Wse, empty: Path) -> None:
-    tensors = tiny_tensors()
-    metadata, arrays = as_gguf(CONFIG | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, tensors)
-    write_arrays(empty / "m.gguf", metadata, arrays)
-    (empty / "m").mkdir()
-    outcomes = [
-        wse("run", path, *OPTIONS, "--json", "--logits") for path in ("m.gguf", write_model(empty / "m", tensors))
-    ]
-    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
-    gguf, folder = (json.loads(outcome.out) for outcome in outcomes)
-    assert gguf["tokens"] == folder["tokens"]
-    np.testing.assert_allclose(gguf["prompt_logits_last"], folder["prompt_logits_last"], rtol=1e-5)
 
 
 def test_nonfinite_weights_are_refused_unless_allowed(wse: Wse, empty: Path) -> None:

@@ -84,9 +84,6 @@ def test_faulty_strategies_are_reported_in_one_line(name: str, message: str, min
 
 
 OPTIONS: dict[str, Any] = {"mesh": "16x16", "wafer": "wse2", "software": "tuned", "prompt_len": 8, "new_tokens": 8}
-MINE = """
-from wse_mappings.patterns.{0} import {0} as mine
-"""
 
 
 def estimate(**more: Any) -> Any:
@@ -99,19 +96,6 @@ def test_named_chain_changes_relay_cycles_but_not_compute_cycles() -> None:
     assert named.decode.cycles_by["relays"] > 2 * default.decode.cycles_by["relays"]
     assert named.decode.cycles_by["compute"] == default.decode.cycles_by["compute"]
     assert named.fabric.wavelet_hops_per_token < default.fabric.wavelet_hops_per_token
-
-
-def test_pattern_from_a_file_gives_the_same_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(MINE.format("two_phase"), encoding="utf-8")
-    options: dict[str, Any] = {"mesh": "16x16", "dtype": "float32", "new_tokens": 4, "trace": None}
-    options |= {"mapping": "region", "schedule": "baseline"}
-    default, named = (wse.run(all_reduce=name, **options) for name in (None, "mine.py:mine"))
-    assert named.tokens == default.tokens
-    assert named.decode.cycles_per_token != default.decode.cycles_per_token
-    Path("mine.py").write_text(MINE.format("star"), encoding="utf-8")
-    changed = wse.run(all_reduce="mine.py:mine", **options | {"new_tokens": 3})
-    assert changed.decode.cycles_per_token != named.decode.cycles_per_token
 
 
 @pytest.mark.parametrize(

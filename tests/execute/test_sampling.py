@@ -97,10 +97,10 @@ def runs_on_two_meshes(test_data: Path) -> list[tuple[PreparedRun, Program]]:
     """
     folder = str(test_data / "models" / "stories260k")
     prompt = "One day, a small dog and a big cat went to the park"
-    request_fields = {"new_tokens": 24, "dtype": "float32", "temperature": 1.0, "schedule": "baseline"}
+    request_fields = {"new_tokens": 16, "dtype": "float32", "temperature": 1.0, "schedule": "baseline"}
     request = make_request(RunRequest, model=folder, prompt=prompt, **request_fields)
     runs = []
-    for mesh, wafers in (("16x12", 1), ("8x8", 2)):
+    for mesh, wafers in (("9x8", 1), ("6x6", 2)):
         prepared = prepare(replace_options(request, mesh=mesh, wafers=wafers))
         runs.append((prepared, compile_program(prepared)))
 

@@ -159,8 +159,7 @@ def engine(dtype: str = "float32", tensor: Any = None, **given: Any) -> Engine:
     return Engine(program, SPEC, tensor, **given)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("dtype", "bad"), [(np.float32, np.nan), (np.float16, np.inf), (ml_dtypes.bfloat16, -np.inf)])
 def test_nonfinite_values_are_refused_with_their_number(dtype: Any, bad: float) -> None:
     values_by_name: dict[str, Any] = dict(tensors(SPEC))
     values_by_name["layers.1.up"] = values_by_name["layers.1.up"].astype(dtype)

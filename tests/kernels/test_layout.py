@@ -3,7 +3,6 @@
 import ctypes
 import mmap
 import os
-import signal
 import subprocess
 import sys
 from typing import Any
@@ -258,16 +257,3 @@ def exit_status(code: str) -> int:
 @pytest.mark.skipif(not JIT, reason="interpreted kernels index arrays")
 def test_kernels_in_vectors_stay_within_their_arrays() -> None:
     assert exit_status("from tests.kernels.test_layout import run_at_page_ends; run_at_page_ends()") == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("index", [-1, 8])
-def test_access_beside_a_protected_array_ends_the_process(index: int) -> None:
-    code = f"""
-import ctypes, numpy
-from tests.kernels.test_layout import between_pages
-array = between_pages(numpy.zeros(8, numpy.uint8), at_end={index > 0})
-ctypes.string_at(array.ctypes.data + 7 * {index > 0}, 1)
-print(ctypes.string_at(array.ctypes.data + {index}, 1))
-"""
-    assert exit_status(code) == -signal.SIGSEGV

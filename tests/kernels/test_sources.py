@@ -85,8 +85,3 @@ def test_kernels_have_the_operands_and_views_of_their_records_and_an_oracle() ->
 def test_every_compute_kernel_has_a_record_and_every_record_a_kernel() -> None:
     assert set(COMPUTE) == set(CODES)
     assert blocks.FIRST_OPERAND == FIRST_OPERAND
-
-
-def test_functions_have_at_most_ten_parameters() -> None:
-    nodes = (node for path in FILES for node in ast.walk(ast.parse(path.read_text())))
-    assert [n.name for n in nodes if isinstance(n, ast.FunctionDef) and len(n.args.args) > 10] == []

@@ -36,7 +36,7 @@ def write_trace(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str
     """Return a function that executes a request and returns the path of its trace; its argument is the file name."""
     options = dict(REQUESTS[request.param])
     record = options.pop("record", "")
-    prepared = prepare(make_request(RunRequest, new_tokens=40, **options))
+    prepared = prepare(make_request(RunRequest, new_tokens=24, **options))
     program = compile_program(prepared)
     ops = (len(program.op_names) - 1,) if record else ()
 
@@ -86,7 +86,7 @@ def test_trace_has_the_placement_before_the_run_and_the_error_after_it(tmp_path:
 def test_group_of_passes_is_left_out_if_its_writing_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=40, **PLACED))
+    prepared = prepare(make_request(RunRequest, prompt="Once", new_tokens=24, **PLACED))
     monkeypatch.setattr(recording, "MAX_PASSES", 8)
     monkeypatch.setattr(recording, "MAX_S", 60.0)
     original_write_shifts = recording.RunRecorder.write_shifts

@@ -34,7 +34,6 @@ from wse.errors import BadMesh, DoesNotFit
 from wse.hardware.load import load_wafer
 from wse.hardware.spec import mesh_on
 from wse.program.program import Program
-from wse.studies.compile.choose import compile_fastest
 from wse.studies.compile.request_time import request_cycles
 from wse.studies.compile.request_time import timing_of as timing_of_request
 from wse.studies.estimate.layouts.searches import MANY_USERS
@@ -156,39 +155,25 @@ def test_long_prompt_is_cut_into_chunks_that_fit() -> None:
 
 
 def test_auto_is_never_slower_than_a_mapping_and_lists_its_trials() -> None:
-    machine, options = wafer(8, 9), replace(OPTIONS, wafers=2, schedule=OPTIMIZED)
+    machine, options = wafer(8, 9), replace(OPTIONS, wafers=2)
 
     def cycles(program: Program) -> float:
         fabric = Fabric(program, machine, SOFTWARE)
         prompt = sum(fabric.prefill_cost(i).cycles for i in range(len(program.prefill)))
         return prompt + 500 * fabric.decode_cost(60).cycles
 
-    timing = timing_of(machine, SOFTWARE, 500, 60)
-    best = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto"), cycles, timing)
-    names = set(bundled_strategies()) - {"auto", "expert"}
-    fixed = [search(SPEC, machine, SOFTWARE, replace(options, mapping=name), cycles, timing).program for name in names]
-    assert cycles(best.program) <= min(map(cycles, fixed)) * 1.001  # layouts are ranked before trees are fitted
+    def found(mapping: str, schedule: str = BASELINE) -> Compilation:
+        changed = replace(options, mapping=mapping, schedule=schedule)
+        return search(SPEC, machine, SOFTWARE, changed, cycles, timing_of(machine, SOFTWARE, 500, 60))
+
+    best, baseline = found("auto", OPTIMIZED), found("auto")
+    fixed = [found(name).program for name in set(bundled_strategies()) - {"auto", "expert"}]
+    assert cycles(baseline.program) <= min(map(cycles, fixed)) * 1.001  # layouts are ranked before trees are fitted
     assert cycles(best.program) == best.compiled_trials[0][1] == min(cost for _, cost in best.compiled_trials)
     assert {trial.layout.mapping for trial in best.trials} == {"bands", "tensor"}
     assert any(trial.layout.mesh is not None for trial in best.trials)
     assert not any(trial.layout.groups for trial in best.trials)  # each all-reduce has separate groups
-    baseline = search(SPEC, machine, SOFTWARE, replace(options, mapping="auto", schedule=BASELINE), cycles, timing)
     assert any(trial.layout.groups for trial in baseline.trials)
-
-
-@pytest.mark.slow
-def test_requests_are_hardly_slower_on_a_larger_mesh() -> None:
-    """The larger mesh has all layouts of the smaller one."""
-
-    def cycles(side: int) -> float:
-        """Return the cycles of a request on a square mesh."""
-        request = make_request(
-            EstimateRequest, model="story", wafers=1, mesh=f"{side}x{side}", prompt_len=128, new_tokens=128
-        )
-        prepared = prepare_estimate(request)
-        return request_cycles(prepared, compile_fastest(prepared).program)
-
-    assert cycles(24) <= 1.02 * cycles(20)
 
 
 def test_time_of_a_prompt_in_one_chunk_excludes_the_wait_for_the_host() -> None:
@@ -316,7 +301,7 @@ def test_all_layouts_near_the_fastest_are_compiled_with_their_own_rewrites(monke
     )
     monkeypatch.setattr(Finalists, "with_more_rewrites", lambda _, finalist, cost: finalist)
     monkeypatch.setattr(Finalists, "with_cheaper_attention", lambda _, finalist, cost: finalist)
-    p = prepare_estimate(make_request(EstimateRequest, model="story", mesh="32x32", prompt_len=16, new_tokens=64))
+    p = prepare_estimate(make_request(EstimateRequest, model="story", mesh="20x20", prompt_len=16, new_tokens=64))
     found = search(p.spec, p.wafer, p.software, p.options, partial(request_cycles, p), timing_of_request(p))
     fewest_cycles = min(cycles for _, cycles in found.compiled_trials)
     near = [trial for trial, cycles in found.compiled_trials if cycles <= (1 + TRIAL_ERROR) * fewest_cycles]
