@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pytest
-from session import SOFTWARE
+from session import SOFTWARE, check_traffic
 from tiers import slow_but
 from user_cases import CASES, user_engine
 
@@ -58,15 +58,13 @@ class Batch(NamedTuple):
         tokens: Tokens by step and user.
         logits: Logits `[step, user, vocabulary]`.
         costs: Fabric cost of each pass, with the experts that the run selected.
-        links: Words that each PE sent over each of its links.
-        crossed: Bytes that crossed between wafers.
+        engine: The engine after the run.
     """
 
     tokens: list[list[int]]
     logits: npt.NDArray[np.float32]
     costs: list[PhaseCost]
-    links: npt.NDArray[np.int64]
-    crossed: int
+    engine: Engine
 
 
 @cache
@@ -80,7 +78,7 @@ def batch_run(name: str) -> Batch:
         tokens.append(engine.decode())
         logits.append(engine.logits)
         costs.append(fabric.decode_cost(*(len(prompt) + step for prompt in PROMPTS), expert_tokens=dict(pairs)))
-    return Batch(tokens, np.stack(logits), costs, engine.link_words(), sum(engine.streams.crossed.values()))
+    return Batch(tokens, np.stack(logits), costs, engine)
 
 
 @pytest.mark.parametrize("name", slow_but(NAMES, *QUICK))
@@ -99,10 +97,7 @@ def test_user_in_a_batch_gets_the_tokens_and_logits_of_a_single_run(name: str) -
 
 @pytest.mark.parametrize("name", slow_but(NAMES, *QUICK))
 def test_link_words_and_crossing_bytes_are_those_of_the_fabric_model(name: str) -> None:
-    found = batch_run(name)
-    assert np.array_equal(sum(cost.links for cost in found.costs), found.links)
-    assert sum(int(cost.traffic.hops.sum()) for cost in found.costs) == int(found.links.sum())
-    assert sum(int(cost.traffic.bytes.sum()) for cost in found.costs) == found.crossed
+    check_traffic(batch_run(name).engine, batch_run(name).costs)
 
 
 @pytest.mark.parametrize("name", ["4x5", "two wafers", "pipeline", pytest.param("linear", marks=pytest.mark.slow)])

@@ -9,21 +9,18 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from compiled import compile_model
 from dequantised import GROUP, dequantised, dequantised_tensors, flip_bit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_decoder import plain_logits
 from plain_router import mixture_spec
-from session import SOFTWARE, Session, forced, golden, model, nll, region_options, session, wafer, worst_error
+from session import Session, forced, golden, model, nll, session, worst_error
 from tiers import slow_but
 from tiny_model import latent_spec, tensors, tiny_spec
 from tiny_run import tiny_session
 
 from wse.backends.execute.engine import Engine
-from wse.backends.execute.host_memory.arena import Arena
 from wse.backends.execute.weight_storage.quantise import quantise
-from wse.backends.execute.weight_storage.weights import store_weights
 from wse.compiler.options import BASELINE, THIN_GEMM
 from wse.errors import BadModel
 from wse.models.expert_traits import Experts
@@ -111,21 +108,6 @@ def test_nonfinite_weight_makes_its_scale_nonfinite(coding: str, bad: float) -> 
     assert np.isfinite(scales[2]).tolist() == ([False, True] if GROUP[coding] else [False])
     shared = slice(GROUP[coding])
     assert not codes[2, shared].any()
-
-
-@pytest.mark.parametrize("coding", CODINGS)
-def test_nonfinite_weights_are_refused_with_name_and_number(coding: str) -> None:
-    spec = tiny_spec()
-    values_by_name = tensors(spec)
-    values_by_name["layers.1.down"][[0, 3], [1, 2]] = np.nan
-    options = region_options(dtype=coding, activations="float32", context=4, prompt_tokens=(1,))
-    program = compile_model(spec, wafer(3, 3), SOFTWARE, options)
-    with pytest.raises(BadModel, match=r"^layers\.1\.down: 2 of 2,080 values are not finite numbers; fetch"):
-        Engine(program, spec, values_by_name.__getitem__)
-    arenas = {
-        i: Arena(s.rect.rows, s.rect.cols, s.sram_base_byte, s.sram_top_byte) for i, s in enumerate(program.stages)
-    }
-    store_weights(program, spec, values_by_name.__getitem__, arenas, allow_nonfinite=True)
 
 
 def test_weights_too_large_for_the_type_of_scales_are_refused() -> None:
