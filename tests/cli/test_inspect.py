@@ -137,9 +137,6 @@ def test_hostile_names_are_printed_as_text_and_not_as_csv_formulas(wse: Wse, emp
 
 
 FILES: list[tuple[str, str]] = [
-    ("text.h5", "not an HDF5 file, so not a trace"),
-    ("other.h5", "attribute 'format' is missing"),
-    ("newer.h5", "version 3"),
     ("cut.h5", "truncated: it has "),
     ("lacks.h5", "steps/cycles: missing, or not a dataset of this file"),
 ]

@@ -4,7 +4,6 @@ import itertools
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ from wse.program.transfers.transfer import Transfer
 from wse.program.transfers.transfer_types import is_of_type, transfer_of
 from wse_kernels import library
 from wse_kernels.codegen.jit import build_of
-from wse_kernels.library import MIN_CORE_S, STORING, TRIALS, WAKES, CompiledKernel, compiled_kernel, parallel_core_s
+from wse_kernels.library import MIN_CORE_S, STORING, TRIALS, WAKES, compiled_kernel, parallel_core_s
 from wse_mappings.schedule import Arrival, LineSchedule, varied_schedule
 
 SIDE, ELEMENTS = 17, 21
@@ -171,31 +170,6 @@ def test_steps_of_a_small_mesh_run_on_one_core(test_data: Path, monkeypatch: pyt
 def test_kernels_that_store_weights_have_one_build() -> None:
     found = {name: compiled_kernel(name) for name in (*STORING, "along_rows", "gemv")}
     assert {name for name, kernel in found.items() if kernel.parallel is kernel.serial} == set(STORING)
-
-
-PARALLEL_KERNELS = ("gemv", "along_rows", "along_columns")
-"""Kernels that cover each kind of loop that is divided among cores: over blocks of PEs, rows and columns."""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(library.THREADS < 2, reason="numba has one thread")
-def test_logits_on_all_cores_equal_those_on_one_core_bit_for_bit(
-    test_data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logits, kernels = [], {id(compiled_kernel(name)) for name in PARALLEL_KERNELS}
-    for build in ("serial", "parallel"):
-        called = set[int]()
-
-        def for_time(kernel: CompiledKernel, core_s: float, build: str = build, called: set[int] = called) -> Any:
-            called.add(id(kernel))
-            return getattr(kernel, build) if id(kernel) in kernels else kernel.serial
-
-        monkeypatch.setattr(CompiledKernel, "for_time", for_time)
-        session = run(test_data, (16, 16))
-        session.greedy(4)
-        assert kernels <= called
-        logits.append(session.engine.logits)
-    np.testing.assert_array_equal(*logits)
 
 
 def test_phases_with_the_same_calls_are_bound_once() -> None:

@@ -107,16 +107,6 @@ def test_mesh_changes_only_the_sides_of_a_wafer() -> None:
     assert mesh_on(wafer, 994, 750) == wafer
 
 
-@pytest.mark.parametrize(
-    ("rows", "cols", "remedy"),
-    [(995, 750, "give a smaller mesh (of each wafer, not of all)"), (750, 994, "rows come first: 994x750 fits")],
-)
-def test_mesh_larger_than_the_wafer_is_refused_with_both_sizes(rows: int, cols: int, remedy: str) -> None:
-    assert refusal(BadMesh, mesh_on, load_wafer("wse2"), rows, cols) == (
-        f"mesh {rows}x{cols} is larger than wse2, which has 994x750 PEs; {remedy}"
-    )
-
-
 @pytest.mark.parametrize(("rows", "cols"), [(0, 4), (4, -1)])
 def test_a_mesh_without_pes_is_refused(rows: int, cols: int) -> None:
     assert refusal(BadMesh, mesh_on, load_wafer("wse2"), rows, cols) == (

@@ -95,28 +95,6 @@ def test_greedy_tokens_equal_those_without_drafts(
         )
 
 
-@pytest.mark.slow
-def test_bundled_draft_gives_the_golden_tokens_and_is_accepted() -> None:
-    """The tokens are those of the script that trained the model, in float32. Most first draft tokens are accepted."""
-    data = Path(__file__).parents[2] / "data" / "story_golden.json"
-    case = json.loads(data.read_text(encoding="utf-8"))[0]
-    result = run(
-        make_request(
-            RunRequest,
-            prompt_ids=case["prompt_ids"],
-            new_tokens=24,
-            dtype="float32",
-            mesh="14x14",
-            schedule="baseline",
-            draft="story-draft",
-            draft_mesh="6x6",
-            trace=None,
-        )
-    )
-    assert list(result.tokens or ()) == case["ids"][:24]
-    assert (result.verify.draft.acceptance[0] or 0) > 0.5
-
-
 def test_cycles_of_a_run_are_the_sum_of_its_parts(models: dict[str, Path], tmp_path: Path) -> None:
     """Verification passes, plain decode passes and drafts add up to the total cycles, which the trace has, too."""
     path = tmp_path / "run.h5"
