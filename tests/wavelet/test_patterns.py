@@ -15,6 +15,7 @@ from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.plan import plan_line
 from wse.backends.wavelet.run import run
 from wse.hardware.spec import WaferSpec
+from wse_mappings.mesh.placement import Rect
 from wse_mappings.patterns.auto_gen import auto_gen
 from wse_mappings.patterns.binary_tree import binary_tree
 from wse_mappings.patterns.chain import chain
@@ -25,7 +26,7 @@ from wse_mappings.patterns.pattern import Reduce
 from wse_mappings.patterns.rectangles import snake, snake_path, x_y
 from wse_mappings.patterns.rings import ring_align, ring_all_reduce, ring_keep, ring_reduce, ring_shift
 from wse_mappings.patterns.star import star
-from wse_mappings.patterns.streams import point_to_point
+from wse_mappings.patterns.streams import point_to_point, translation
 from wse_mappings.patterns.two_phase import two_phase
 from wse_mappings.schedule import Arrival, LineSchedule
 
@@ -189,3 +190,44 @@ def test_ring_all_reduce_gives_every_pe_the_sum(length: int, words: int, seed: i
     memory = small_numbers(machine, seed)
     result = run(machine, memory)
     np.testing.assert_array_equal(result.memory[0], np.broadcast_to(memory[0].sum(axis=0), (length, words)))
+
+
+@st.composite
+def disjoint_rectangles(draw: st.DrawFn) -> tuple[int, int, Rect, Rect]:
+    """Draw two disjoint rectangles of equal size in a larger one: (rows, cols, source, target)."""
+    rows, cols = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    all_rows, all_cols = draw(st.integers(rows, 10)), draw(st.integers(cols, 10))
+    source, target = (
+        Rect(draw(st.integers(0, all_rows - rows)), draw(st.integers(0, all_cols - cols)), rows, cols) for _ in range(2)
+    )
+    is_disjoint = abs(target.row - source.row) >= rows or abs(target.col - source.col) >= cols
+    return (
+        (all_rows, all_cols, source, target)
+        if is_disjoint
+        else (rows, 2 * cols, Rect(0, 0, rows, cols), Rect(0, cols, rows, cols))
+    )
+
+
+@given(case=disjoint_rectangles(), words=st.integers(1, 30), wafer=st.sampled_from([WSE2, WSE3]))
+@settings(max_examples=15, deadline=None)
+def test_translation_moves_a_rectangle_of_words(
+    case: tuple[int, int, Rect, Rect], words: int, wafer: WaferSpec
+) -> None:
+    rows, cols, source, target = case
+    schedule = translation(rows, cols, source, target, [(row, row, words) for row in range(source.rows)])
+    machine = WaveletMachine(wafer, rows, cols, 2 * words)
+    assert Lines(machine=machine, gap_cycles=16).plane(schedule, words, target=words) <= schedule.colours
+    memory = small_numbers(machine)
+    result = run(machine, memory)
+    expected = memory.copy()
+    source_slices, target_slices = (np.s_[r.row : r.row + r.rows, r.col : r.col + r.cols] for r in (source, target))
+    expected[target_slices][:, :, words:] = memory[source_slices][:, :, :words]
+    np.testing.assert_array_equal(result.memory, expected)
+    links = np.zeros_like(result.link_words)
+    for stream in schedule.streams:
+        row, col, side = stream.links.T
+        np.add.at(links, (side, row, col), words)
+    np.testing.assert_array_equal(result.link_words, links)
+    assert result.hops == words * source.rows * source.cols * (
+        abs(target.row - source.row) + abs(target.col - source.col)
+    )
