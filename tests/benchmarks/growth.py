@@ -142,44 +142,34 @@ def _engine(numbers: dict[str, int], folder: Path) -> Any:
     return prefilled_engine(request)[0]
 
 
-def page(series: Sequence[Growth], read_bytes_per_s: float) -> Iterator[str]:
-    """Yield the lines of the page, without the sections of other scripts."""
-    hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
-    base = ", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items())
-    yield from ("# How emulation time scales", "")
-    yield "Read this page to estimate how long `wse run` takes for a larger mesh or model or on another"
-    yield "computer, and which sizes affect its run time most. All times are for the computer that runs the"
-    yield "emulation, not for the emulated wafer."
-    yield from ("", "`python tests/benchmarks/growth.py --output docs/performance.md` measured these times on this")
-    yield "computer:"
-    yield from ("", *(f"- {line}" for line in machine(read_bytes_per_s)), "")
-    yield from ("## Scaling in one parameter at a time", "")
-    yield f"The model is a small Llama ({hidden} hidden features, {inner} features in the feed-forward block, random"
-    yield "weights in float16). Each group of rows varies one of five parameters; the others keep these values:"
-    yield from ("", base + ".", "")
-    yield f"Each row shows the time per generated token: the median of {len(series[0].s)} repetitions, their"
-    yield "interquartile range, and the median relative to the first row of the group. In each group except *tokens"
-    yield "in the cache*, one row has exactly the five values above. These rows are repetitions of the same run, so"
-    yield "their times show the measurement noise."
-    yield ""
-    yield "| parameter | value | ms per token | interquartile range | relative |"
-    yield "|---|---:|---:|---:|---:|"
+def page(series: Sequence[Growth], read_bytes_per_s: float) -> str:
+    """Fill in the template of the page, growth.md, which lacks the sections of other scripts."""
+    rows, exponents = [], []
     for growth in series:
         first = float(np.median(growth.s[:, 0]))
+        title, meaning = MEANINGS[growth.name]
         for column, value in enumerate(growth.values):
             few, median, many = 1e3 * np.percentile(growth.s[:, column], (25, 50, 75))
             ratio = f"{median / first / 1e3:.2f}"
-            yield f"| {MEANINGS[growth.name][0]} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |"
-    yield from ("", "The following exponents show how the time per token scales with each parameter. With an exponent")
-    yield "of 1, doubling the parameter doubles the time. With 0, the time stays the same. The first exponent is for"
-    yield "all values of the table, with the interquartile range of the individual repetitions in parentheses. The"
-    yield "second one is for the last two values. To estimate the time for a larger value, multiply the last time in"
-    yield from ("the table by the ratio of the values to the power of the second exponent.", "")
-    for growth in series:
-        title, meaning = MEANINGS[growth.name]
+            rows.append(f"| {title} | {value:,} | {median:.2f} | {few:.2f} to {many:.2f} | {ratio} |")
         low, exponent, high = np.percentile(growth.exponents, (25, 50, 75))
-        exponents = f"**{exponent:.2f}** ({low:.2f} to {high:.2f}), at the end **{growth.last_exponent:.2f}**"
-        yield f"- {title}: {exponents}. {meaning}."
+        measured = f"**{exponent:.2f}** ({low:.2f} to {high:.2f}), at the end **{growth.last_exponent:.2f}**"
+        exponents.append(f"- {title}: {measured}. {meaning}.")
+    return filled_template(
+        __file__,
+        machine="\n".join(f"- {line}" for line in machine(read_bytes_per_s)),
+        hidden=MODEL["hidden_size"],
+        inner=MODEL["intermediate_size"],
+        base=", ".join(f"{MEANINGS[name][0]}: {value}" for name, value in BASE.items()),
+        rounds=len(series[0].s),
+        rows="\n".join(rows),
+        exponents="\n".join(exponents),
+    )
+
+
+def filled_template(script: str, **values: Any) -> str:
+    """Return the text of the template of a script, the Markdown file beside it, with values filled in."""
+    return Path(script).with_suffix(".md").read_text(encoding="utf-8").format(**values)
 
 
 SECTIONS: Final = "\n<!-- sections of other programs -->\n"
@@ -232,7 +222,7 @@ def measured_page(asked: argparse.Namespace) -> str:
         for name, values in SERIES.items():
             sys.stderr.write(f"{MEANINGS[name][0]}...\n")
             series.append(measure(name, values[: asked.values], asked.rounds, Path(folder)))
-    return "\n".join((*page(series, read_bytes_per_s(np.ones(2**26))), ""))
+    return page(series, read_bytes_per_s(np.ones(2**26)))
 
 
 if __name__ == "__main__":

@@ -21,5 +21,4 @@ def test_exponents_are_those_of_the_rates() -> None:
 def test_rates_of_all_meshes(by_size: BySize, say: Say) -> None:
     found = list(measure(by_size(small=(4, 8), full=WAVELET_SIDES), by_size(small=(32, 64), full=FAST_SIDES), 2))
     assert all(np.isfinite(rates.per_s).all() and (rates.per_s > 0).all() for rates in found)
-    for line in section(found):
-        say(line)
+    say(section(found))

@@ -23,6 +23,7 @@ from typing import Final
 import numpy as np
 
 from tests.benchmarks.booksim import TRAFFIC, wavelet_hops
+from tests.benchmarks.growth import filled_template
 from tests.benchmarks.mesh_transfers import DIRECTIONS, transfers
 from wse.backends.fabric.links.link_map import link_map
 
@@ -89,25 +90,17 @@ def links_per_s(side: int) -> float:
     return DIRECTIONS * side * side / seconds
 
 
-def section(found: Sequence[Rates]) -> Iterator[str]:
-    """Yield the lines of the section about timing models in docs/performance.md."""
-    yield from ("## How the timing models scale", "")
-    yield "wse has two timing models, the wavelet reference and the fast fabric model, which all commands use. `python"
-    yield "-m tests.benchmarks.timing_growth` measures the speed of both on one core. The table shows the median and"
-    yield "the interquartile range of the rate over several repetitions. The rates are:"
-    yield from ("", "- wavelet reference: hops of words over links per second")
-    yield "- fabric model: links and ramps (connections of PEs to their routers) whose words are counted, per second"
-    yield from ("", "The exponent in the last column shows how the rate grows with the number of PEs. With an exponent")
-    yield "of 0, the rate is the same on all meshes. With 0.5, it doubles on a mesh with four times as many PEs."
-    yield "With a negative exponent, it decreases on larger meshes."
-    yield from ("", "| model | mesh | rate | interquartile range | exponent |", "|---|---|---:|---:|---:|")
+def section(found: Sequence[Rates]) -> str:
+    """Return the section about timing models in docs/performance.md: the filled template timing_growth.md."""
+    rows = []
     for rates in found:
         slopes = np.quantile(rates.exponents(), (0.25, 0.5, 0.75))
         for index, side in enumerate(rates.sides):
             low, middle, high = np.quantile(rates.per_s[:, index], (0.25, 0.5, 0.75)) / 1e6
             slope = "" if index else f"{slopes[1]:+.2f} ({slopes[0]:+.2f} to {slopes[2]:+.2f})"
             rate, half = f"{middle:,.1f} M {rates.unit}", f"{low:,.1f} to {high:,.1f}"
-            yield f"| {rates.name} | {side}x{side} | {rate} | {half} | {slope} |"
+            rows.append(f"| {rates.name} | {side}x{side} | {rate} | {half} | {slope} |")
+    return filled_template(__file__, rows="\n".join(rows))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -116,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="number of repetitions on all meshes")
     parser.add_argument("--section", type=Path, help="file for the section of docs/performance.md")
     asked = parser.parse_args(arguments)
-    text = "\n".join((*section(list(measure(WAVELET_SIDES, FAST_SIDES, asked.rounds))), ""))
+    text = section(list(measure(WAVELET_SIDES, FAST_SIDES, asked.rounds)))
     sys.stdout.write(text)
     if asked.section is not None:
         asked.section.write_text(text, encoding="utf-8")

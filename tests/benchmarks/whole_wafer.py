@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -242,25 +242,21 @@ def pes_of(system: dict[str, Any]) -> int:
     return sum(stage["rows"] * stage["cols"] for stage in system["stages"])
 
 
-def section(found: WholeWafer) -> Iterator[str]:
-    """Yield the lines of the section about most of a wafer in docs/performance.md."""
-    yield from ("## Most of a wafer", "")
-    yield "This measurement shows that one computer can emulate a model on most PEs of a wafer, and how exact the"
-    yield "result is. To check it, the same values are computed with plain numpy in float64. The table has root mean"
-    yield "square errors. They are relative to the root mean square of the logits or, for a layer, of the values that"
-    yield "the layer adds to its input. The command, with random weights, was:"
-    yield from ("", f"`{found.command}`", "")
-    yield from ("| | |", "|---|---:|")
-    yield f"| number of PEs, each with its own SRAM | {found.pes:,} |"
-    yield f"| peak memory of the process | {found.peak_bytes / 1e9:.1f} GB |"
-    yield f"| total run time, for {found.passes} passes over all weights | {found.wall_s:.0f} s |"
-    yield f"| time per pass (one prompt token or one generated token) | {found.pass_s:.2f} s |"
-    yield f"| memory bandwidth of all cores, measured after the run | {found.read_bytes_per_s / 1e9:.1f} GB/s |"
-    yield f"| time to read all weights at this bandwidth, relative to a pass | {found.bound_fraction:.2f} |"
-    yield f"| load of the {os.cpu_count()} cores during the run, including this command | {found.load:.1f} |"
-    for name, error in found.errors.items():
-        yield f"| error of {name} | {error:.1e} |"
-    yield f"| each generated token is the most likely one according to numpy | {'yes' if found.likeliest else 'no'} |"
+def section(found: WholeWafer) -> str:
+    """Return the section about most of a wafer in docs/performance.md: the filled template whole_wafer.md."""
+    return (
+        Path(__file__)
+        .with_suffix(".md")
+        .read_text(encoding="utf-8")
+        .format(
+            found=found,
+            peak_gb=found.peak_bytes / 1e9,
+            read_gb_per_s=found.read_bytes_per_s / 1e9,
+            cores=os.cpu_count(),
+            errors="\n".join(f"| error of {name} | {error:.1e} |" for name, error in found.errors.items()),
+            likeliest="yes" if found.likeliest else "no",
+        )
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -278,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     layers, prompt = ([int(number) for number in text.split(",")] for text in (asked.layers, asked.prompt_ids))
     options = [*asked.options.split(), "--new-tokens", str(asked.new_tokens)]
     found = measure(options, asked.model, asked.seed, layers, prompt)
-    text = "\n".join((*section(found), ""))
+    text = section(found)
     sys.stdout.write(text)
     if asked.json is not None:
         asked.json.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
