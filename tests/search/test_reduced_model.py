@@ -76,9 +76,7 @@ def check_bytes(name: str, options: Options, choice: Choice = CHOICE, sram_bytes
 @pytest.mark.parametrize(
     ("name", "dtype", "wafers", "block_parts", "sram_bytes"),
     [
-        ("dense", "int4", 2, 0, 49_152),
         ("untied", "float16", 2, 0, 49_152),
-        ("two kinds", "float16", 4, 0, 49_152),
         ("heads of windows", "float16", 4, 0, 49_152),
         ("heads of windows", "int4", 3, 4, 49_152),
         ("norms of layers", "float16", 1, 0, 49_152),

@@ -68,14 +68,10 @@ def test_tokens_equal_a_plain_run_and_all_passes_are_timed_and_traced(tmp_path: 
     assert result.tokens == plain.tokens
     prepared = prepare(make_request(RunRequest, **COMMON, prompt=REPEATS, new_tokens=TOKENS))
     expected = expected_accepted(prepared.prompts[0], result.tokens or (), DRAFT, prepared.options.context)
-    verified, decode = result.verify, result.decode
+    verified = result.verify
     assert sum(expected) > 0, "the test needs a text with right drafts"
     assert (verified.tokens, verified.passes) == (1 + DRAFT, len(expected))
     assert verified.accepted_per_pass == sum(expected) / len(expected)
-    plain_passes = TOKENS - 1 - sum(expected) - len(expected)
-    cycles = verified.passes * (verified.cycles_per_pass or 0) + plain_passes * decode.cycles_per_token
-    cycles += verified.draft.cycles
-    assert verified.tokens_per_s == pytest.approx((TOKENS - 1) * result.wafer.clock_hz / cycles)
     assert problems(path) == []
     with open_trace(path) as trace:
         phases = trace.column("schedules/phase")[trace.column("passes/schedule")]
