@@ -130,7 +130,9 @@ def test_estimate_trace_of_a_mixture_counts_all_token_expert_pairs(tmp_path: Pat
     )
     program = compile_program(prepared)
     run_totals = time_run(prepared, program)
-    write_estimate(tmp_path / "t.h5", prepared, program, run_totals, result_of(prepared, program, run_totals).to_dict())
+    write_estimate(
+        tmp_path / "t.h5", prepared, program, run_totals, result_of(prepared, program, run_totals).result.to_dict()
+    )
     # This checks also that the words of layers and experts add up to the words on links.
     assert problems(tmp_path / "t.h5") == []
     experts = spec.experts

@@ -53,8 +53,7 @@ def wafer_answer_tables(result: EstimateResult, *, detail: bool) -> list[Table]:
 def _machine(result: EstimateResult) -> str:
     """Return the phrase that describes the wafers in the headline, with the number of replicas."""
     wafers = plural(result.system.wafers, f"{printable(result.wafer.name)} wafer")
-    replicas = 1 if result.serving is None else result.serving.replicas
-    return machine_text(wafers, replicas)
+    return machine_text(wafers, result.serving.replicas)
 
 
 def _sentences(result: EstimateResult) -> Iterator[str]:
@@ -63,8 +62,7 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
         yield "The model does not fit. It is timed as if it did."
     if result.note:
         yield f"Note: {printable(result.note)}."
-    if result.serving is not None:
-        yield speed_sentence(result.serving, result.ranges)
+    yield speed_sentence(result.serving, result.ranges)
     yield _layout_sentence(result)
     yield _waiting_sentence(result)
     yield draft_sentence(result.drafts)
@@ -72,9 +70,8 @@ def _sentences(result: EstimateResult) -> Iterator[str]:
         meanings = {cause: f"{meaning} ({cause})" for cause, meaning in CAUSES.items()}
         yield limit_sentence(result.decode.cycles_by, meanings, "a token's time")
     yield published_sentence(result.published)
-    if result.serving is not None:
-        interval = (result.ranges or {}).get("serving.tokens_per_s_per_user")
-        yield outside_sentence(result.published, interval, result.serving.users, result.inputs)
+    interval = (result.ranges or {}).get("serving.tokens_per_s_per_user")
+    yield outside_sentence(result.published, interval, result.serving.users, result.inputs)
 
 
 def _layout_sentence(result: EstimateResult) -> str:
@@ -88,7 +85,7 @@ def _layout_sentence(result: EstimateResult) -> str:
     experts = result.search.layouts[0].experts  # the chosen layout is the first
     stages += "" if experts is None else f", experts {experts} (--experts)"
     objective, serving, batch = str(result.inputs["objective"]), result.serving, int(result.inputs["batch"])
-    users = "" if serving is None or serving.users == serving.replicas else f" for {plural(serving.users, 'user')}"
+    users = "" if serving.users == serving.replicas else f" for {plural(serving.users, 'user')}"
     users += f", {batch:,} per pass" if users and batch > 1 else ""
     sentence = f"{stages}, chosen for {PURPOSES[objective]}{users} (--objective {objective})."
     if users and result.inputs.get("draft_model") is not None:
@@ -101,7 +98,7 @@ def _layout_sentence(result: EstimateResult) -> str:
 def _waiting_sentence(result: EstimateResult) -> str:
     """Return a sentence about users for whom the layout has no room; empty if all have room."""
     serving = result.serving
-    if serving is None or serving.requests <= serving.max_users:
+    if serving.requests <= serving.max_users:
         return ""
     requests = f"{serving.users:,} users" if serving.in_flight is None else f"{count(serving.in_flight)} requests"
     sentences = (
@@ -117,26 +114,24 @@ def _waiting_sentence(result: EstimateResult) -> str:
 def _rows(result: EstimateResult) -> Iterator[AnswerRow]:
     """Yield the rows of an estimate's main table, such as speed, SRAM and weights."""
     serving, latency, decode = result.serving, result.latency, result.decode
-    if serving is not None:
-        in_flight = "one request" if result.batch == 1 else f"one pass of {plural(result.batch, 'user')}"
-        cycles = (
-            ""
-            if decode is None
-            else f"mean after the first token; {count(decode.cycles_per_token)} cycles with {in_flight} in flight"
-        )
-        tokens = cached_tokens_text(serving.prompt_tokens + serving.new_tokens, serving.prefix_tokens)
-        place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
-        room = f"room for {plural(serving.max_users, 'KV cache')} of {tokens} {place}"
-        room += "; the others wait" if serving.requests > serving.max_users else ""
-        if result.drafts is not None and result.drafts.draft_tokens:
-            room += f", or for {result.drafts.max_users:,} with drafts"
-        room += f"; {_most_room_text(serving, result)}"
-        first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
-        yield first
-        yield _network_row(result, serving.ttft_s - latency.ttft_s)
-        yield from other_rows
-    has_replicas = serving is not None and serving.replicas > 1
-    place = "on each replica" if has_replicas else "in this layout"
+    in_flight = "one request" if result.batch == 1 else f"one pass of {plural(result.batch, 'user')}"
+    cycles = (
+        ""
+        if decode is None
+        else f"mean after the first token; {count(decode.cycles_per_token)} cycles with {in_flight} in flight"
+    )
+    tokens = cached_tokens_text(serving.prompt_tokens + serving.new_tokens, serving.prefix_tokens)
+    place = "in this layout" if serving.replicas == 1 else f"on {serving.replicas:,} replicas of this layout"
+    room = f"room for {plural(serving.max_users, 'KV cache')} of {tokens} {place}"
+    room += "; the others wait" if serving.requests > serving.max_users else ""
+    if result.drafts is not None and result.drafts.draft_tokens:
+        room += f", or for {result.drafts.max_users:,} with drafts"
+    room += f"; {_most_room_text(serving, result)}"
+    first, *other_rows = serving_rows(serving, cycles, room, result.ranges)
+    yield first
+    yield _network_row(result, serving.ttft_s - latency.ttft_s)
+    yield from other_rows
+    place = "on each replica" if serving.replicas > 1 else "in this layout"
     room = capacity_text(result.sram, result.batch, result.system.context, place)
     note = f"of the fullest PE; {room}"
     yield AnswerRow("SRAM", percent(result.sram.fullest_pe_fraction), note)

@@ -157,7 +157,7 @@ def grades_result(
     cycles_by: Mapping[str, CyclesBy],
     decode: DecodeResult | None,
     energy: EnergyResult | None,
-    cost: CostResult | None,
+    cost: CostResult,
     network: Network,
 ) -> dict[str, GradeResult]:
     """Return the evidence grade of each main number of an estimate.
@@ -170,7 +170,7 @@ def grades_result(
         cycles_by: Cycles by cause of the ``prefill`` pass, and of the ``verify`` pass if there is one.
         decode: Speed of decoding; None if no tokens are generated.
         energy: Energy per token; None if unknown.
-        cost: Cost per token; None if unknown.
+        cost: Cost per token.
         network: Network between user and machine.
 
     Returns:
@@ -203,8 +203,7 @@ def grades_result(
     rate_grade = weakest["latency.ttft_s" if decode is None else "decode.tokens_per_s"]
     if energy is not None:
         weakest["energy.joules_per_token"] = _weaker((energy.grade, "wafer_power_w"), rate_grade)
-    if cost is not None:
-        weakest["cost.usd_per_million_tokens"] = _weaker((cost.grade, "wafer_usd_per_hour"), rate_grade)
+    weakest["cost.usd_per_million_tokens"] = _weaker((cost.grade, "wafer_usd_per_hour"), rate_grade)
     return {
         key: GradeResult(grade=grade, source=SOURCES[grade], weakest=name) for key, (grade, name) in weakest.items()
     }

@@ -105,10 +105,10 @@ class EstimateResult(Result):
     ] = None
     crossing: Annotated[CrossingResult | None, Doc("bytes between wafers for a generated token")] = None
     schedule: Annotated[PipeliningResult | None, Doc("pipelining: several streams in flight through the stages")] = None
-    serving: Annotated[ServingResult | None, Doc("speeds for users, and the cost of a token")] = None
+    serving: Annotated[ServingResult, Doc("speeds for users, and the cost of a token")]
     bounds: Annotated[BoundsResult | None, Doc("cycles of a generated token, with their lower bounds")] = None
     energy: Annotated[EnergyResult | None, Doc("energy of a token")] = None
-    cost: Annotated[CostResult | None, Doc("cost of a million tokens")] = None
+    cost: Annotated[CostResult, Doc("cost of a million tokens")]
     grades: Annotated[Mapping[str, GradeResult], Doc("evidence grades; keys are paths of numbers in this result")]
     ranges: Annotated[
         Mapping[str, RangeResult] | None,
@@ -164,30 +164,24 @@ class EstimateResult(Result):
         """
         tables = wafer_answer_tables(self, detail=detail)
         if self.published is not None:
-            tables.append(published_table(self.published, 1 if self.serving is None else self.serving.users))
+            tables.append(published_table(self.published, self.serving.users))
         if self.defects is not None:
             tables.append(defects_table(self.defects))
         if self.decode is not None:
             tables.append(causes_table(self.decode.cycles_by, width=width))
-        one_user = self.serving is None or self.serving.users == self.serving.replicas
-        for_one_user = one_user and self.inputs["objective"] == LATENCY
+        is_for_one_user = self.serving.users == self.serving.replicas and self.inputs["objective"] == LATENCY
         tables += sram_tables(
             self.sram,
             self.batch,
             self.system.context,
-            prefix_tokens=0 if self.serving is None else self.serving.prefix_tokens or 0,
-            replicas=1 if self.serving is None else self.serving.replicas,
-            for_one_user=for_one_user,
+            prefix_tokens=self.serving.prefix_tokens or 0,
+            replicas=self.serving.replicas,
+            for_one_user=is_for_one_user,
             detail=detail,
             width=width,
         )
-        if self.serving is not None:
-            price = (
-                ""
-                if self.cost is None
-                else price_text(self.cost.price_ends, "wafer", price_source(self.cost.assumptions))
-            )
-            tables += points_tables(self.serving, price)
+        price = price_text(self.cost.price_ends, "wafer", price_source(self.cost.assumptions))
+        tables += points_tables(self.serving, price)
         if self.expert_loads is not None:
             tables.append(expert_loads_table(self.expert_loads, self.batch))
         if self.drafts is not None:

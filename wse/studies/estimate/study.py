@@ -18,7 +18,6 @@ from wse.studies.estimate.drafts.plan import draft_plan
 from wse.studies.estimate.grades import Grades, grades_result
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
-from wse.studies.estimate.layouts.compiled_layout import deployment_of, timed_deployment
 from wse.studies.estimate.layouts.result import search_result
 from wse.studies.estimate.layouts.room import cache_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
@@ -113,7 +112,8 @@ def _layout_result(layout: ChosenLayout, timed_run: TimedRun) -> EstimateResult:
         timed_run: Its cycles.
     """
     prepared_estimate, choice = layout.prepared, layout.compilation
-    result = result_of(prepared_estimate, choice.program, timed_run)
+    estimated = result_of(prepared_estimate, choice.program, timed_run)
+    result, deployment = estimated.result, estimated.deployment
     result = replace(
         result,
         cuts=cuts_result(prepared_estimate, result.system),
@@ -125,19 +125,16 @@ def _layout_result(layout: ChosenLayout, timed_run: TimedRun) -> EstimateResult:
             room=cache_room(layout),
         ),
     )
-    if prepared_estimate.request.most_users and result.serving is not None:
+    if prepared_estimate.request.most_users:
         max_users = layout.max_users_of_any_layout
         result = replace(
             result,
             serving=replace(result.serving, max_users_of_any_layout=result.serving.replicas * max_users),
             roomiest_layout=layout.layout_with_room(max_users),
         )
-    # Drafts and ranges need the deployment; published speeds are compared with the drafts' speed too.
-    deployment = None
-    if result.schedule is not None:
-        deployment = deployment_of(prepared_estimate, choice.program, result.schedule)
     result = with_ranges(result, prepared_estimate, choice.program, deployment)
     result = replace(result, drafts=draft_plan(prepared_estimate, choice, deployment, result.serving))
+    # Published speeds are compared with the speed with drafts too.
     result = replace(result, published=_published(prepared_estimate, result))
     if result.verify is not None:
         result = replace(result, verify=replace(result.verify, rewrites=verify_rewrites(prepared_estimate, choice)))
@@ -145,7 +142,7 @@ def _layout_result(layout: ChosenLayout, timed_run: TimedRun) -> EstimateResult:
 
 
 def with_ranges(
-    result: EstimateResult, prepared_estimate: PreparedEstimate, program: Program, deployment: WaferDeployment | None
+    result: EstimateResult, prepared_estimate: PreparedEstimate, program: Program, deployment: WaferDeployment
 ) -> EstimateResult:
     """Add the ranges of the main figures and, if requested, the contribution of each constant.
 
@@ -153,14 +150,9 @@ def with_ranges(
         result: The estimate.
         prepared_estimate: The request.
         program: The compiled model.
-        deployment: The deployment from which serving speeds are computed; None if no token is
-            decoded.
+        deployment: The deployment from which serving speeds are computed.
     """
-    serving = result.serving
-    if serving is None:
-        return result
-    deployment = deployment or timed_deployment(prepared_estimate, program)
-    uncertainty = uncertainty_of(prepared_estimate, program)
+    serving, uncertainty = result.serving, uncertainty_of(prepared_estimate, program)
     return replace(
         result,
         ranges={f"serving.{name}": interval for name, interval in ranges_of(uncertainty, deployment, serving).items()},
@@ -179,20 +171,16 @@ class TimedEstimate:
 
 
 def timed_estimate(prepared_estimate: PreparedEstimate, program: Program) -> TimedEstimate:
-    """Estimate a compiled model for a request that decodes at least one token."""
-    timed_run = time_run(prepared_estimate, program)
-    result = result_of(prepared_estimate, program, timed_run)
-    assert result.schedule is not None  # tokens are decoded
-    deployment = deployment_of(prepared_estimate, program, result.schedule)
-    return TimedEstimate(result=result, deployment=deployment)
+    """Estimate the speed and cost of a compiled model, and return the deployment as well."""
+    return result_of(prepared_estimate, program, time_run(prepared_estimate, program))
 
 
 def estimate_of(prepared_estimate: PreparedEstimate, program: Program) -> EstimateResult:
     """Estimate the speed and cost of a compiled model."""
-    return result_of(prepared_estimate, program, time_run(prepared_estimate, program))
+    return timed_estimate(prepared_estimate, program).result
 
 
-def result_of(prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun) -> EstimateResult:
+def result_of(prepared_estimate: PreparedEstimate, program: Program, timed_run: TimedRun) -> TimedEstimate:
     """Compute the complete estimate from the cycles spent on prompts and decoded tokens.
 
     Args:
@@ -208,7 +196,7 @@ def result_of(prepared_estimate: PreparedEstimate, program: Program, timed_run: 
     )
     tokens = token_results(prepared_estimate, program, timed_run, grades)
     verify = verify_result(prepared_estimate, clock.fabric)
-    return EstimateResult.from_parts(
+    result = EstimateResult.from_parts(
         tokens,
         inputs=inputs(prepared_estimate),
         note=prepared_estimate.note,
@@ -235,6 +223,7 @@ def result_of(prepared_estimate: PreparedEstimate, program: Program, timed_run: 
         expert_loads=expert_loads_result(prepared_estimate, program),
         defects=defects_result(prepared_estimate, program, prepared_estimate.middle_context),
     )
+    return TimedEstimate(result=result, deployment=tokens.deployment)
 
 
 def _published(prepared_estimate: PreparedEstimate, result: EstimateResult) -> tuple[PublishedSpeed, ...] | None:

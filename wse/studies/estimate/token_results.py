@@ -24,16 +24,20 @@ from wse.studies.results.phases import DecodeResult, decode_result
 class TokenResults:
     """Cycles, serving speed, energy and cost of generated tokens: a part of an estimate.
 
-    All fields are set, with one exception: if each request has one new token, which prefill already
-    yields, only ``serving`` and ``cost`` are set.
+    The fields that may be None are None if each request has one new token, which prefill already
+    yields.
+
+    Attributes:
+        deployment: The wafers for which ``serving`` is computed.
     """
 
+    deployment: WaferDeployment
+    serving: ServingResult
+    cost: CostResult
     decode: DecodeResult | None = None
     schedule: PipeliningResult | None = None
-    serving: ServingResult | None = None
     bounds: BoundsResult | None = None
     energy: EnergyResult | None = None
-    cost: CostResult | None = None
 
 
 def token_results(
@@ -50,13 +54,17 @@ def token_results(
     clock, prompts, token_classes = timed_run
     wafer, spec, economics = prepared_estimate.wafer, prepared_estimate.spec, prepared_estimate.economics
     if not clock.decode.runs:
-        serving = _serving(prepared_estimate, timed_deployment(prepared_estimate, program))
-        return TokenResults(serving=serving, cost=cost_result(program.wafers, economics, serving))
+        deployment = timed_deployment(prepared_estimate, program)
+        serving = _serving(prepared_estimate, deployment)
+        cost = cost_result(program.wafers, economics, serving)
+        return TokenResults(deployment=deployment, serving=serving, cost=cost)
     decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
     middle_cost = clock.fabric.decode_cost(*prepared_estimate.middle_context)
     pipelining = pipelining_result(clock.fabric, prompts, middle_cost, clock.decode.cycles / clock.decode.runs)
-    serving = _serving(prepared_estimate, deployment_of(prepared_estimate, program, pipelining))
+    deployment = deployment_of(prepared_estimate, program, pipelining)
+    serving = _serving(prepared_estimate, deployment)
     return TokenResults(
+        deployment=deployment,
         decode=decode,
         schedule=pipelining,
         serving=serving,

@@ -37,7 +37,7 @@ class EstimateOutcome:
         row: Figures of the machine. None after an error.
         inputs: The options with defaults filled in, and the batch size of the selected layout.
         price: Two strings: a note on how the costs change with the price, and the price with its
-            source. None if costs are not estimated.
+            source.
         error: Error that the user can correct, such as a model that does not fit.
     """
 
@@ -144,7 +144,7 @@ def estimate_change(request: EstimateRequest) -> EstimateOutcome:
         layout = choose_layout(prepared_estimate)
         result = estimate_of(layout.prepared, layout.compilation.program)
         cost = result.cost
-        price = None if cost is None else (scale_note(cost.price_ends, "wafer"), price_source(cost.assumptions))
+        price = scale_note(cost.price_ends, "wafer"), price_source(cost.assumptions)
         return EstimateOutcome(row=_figures(result), inputs=inputs(layout.prepared), price=price)
     except WseError as error:
         return EstimateOutcome(error=error)
@@ -152,8 +152,7 @@ def estimate_change(request: EstimateRequest) -> EstimateOutcome:
 
 def _figures(result: EstimateResult) -> WhatIfRow:
     """Return the compared figures of an estimate."""
-    parts = (part for part in (result.serving, result.system, result.cost) if part is not None)
-    return WhatIfRow.from_parts(*parts, batch=result.batch)
+    return WhatIfRow.from_parts(result.serving, result.system, result.cost, batch=result.batch)
 
 
 def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:

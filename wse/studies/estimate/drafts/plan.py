@@ -32,16 +32,16 @@ from wse.studies.results.operating_points import ServingResult, point_result
 def draft_plan(
     prepared_estimate: PreparedEstimate,
     compilation: Compilation,
-    plain: WaferDeployment | None,
-    serving: ServingResult | None,
+    plain: WaferDeployment,
+    serving: ServingResult,
 ) -> DraftPlanResult | None:
     """Find the configuration of speculative decoding with which users get the most tokens/s.
 
     Args:
         prepared_estimate: The request.
         compilation: The compiled model.
-        plain: Deployment on wafers without speculative decoding; None if nothing is decoded.
-        serving: Speed and cost without speculative decoding; None if nothing is decoded.
+        plain: Deployment on wafers without speculative decoding.
+        serving: Speed and cost without speculative decoding.
 
     Returns:
         The best number of draft tokens and the best draft tree. None if the request has no
@@ -52,7 +52,7 @@ def draft_plan(
         DoesNotFit: The draft model or head does not fit where it is to run, or leaves no room for
             the users' KV caches.
     """
-    if prepared_estimate.acceptance is None or serving is None or plain is None or serving.tpot_s is None:
+    if prepared_estimate.acceptance is None or serving.tpot_s is None:
         return None
     draft = place_draft(prepared_estimate, compilation)
     drafter = wafer_drafter(prepared_estimate, compilation, draft, plain)
