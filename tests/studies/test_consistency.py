@@ -14,7 +14,7 @@ from tiers import AT_REQUEST, slow_but
 import wse
 from wse.errors import BadInput
 from wse.studies.compare.curve.study import curve_row
-from wse.studies.compare.machine import gpu_machine, prepared_gpus
+from wse.studies.compare.machine import prepared_gpus
 from wse.studies.compare.plan.rows import rows_of_gpus
 from wse.studies.compare.request import CompareRequest
 from wse.studies.options.option import make_request
@@ -118,8 +118,7 @@ def test_gpus_in_rankings_and_curves_equal_estimates(options: dict[str, Any]) ->
     """The rows are those of ``wse compare --users`` and ``wse compare --gpu``."""
     request = make_request(CompareRequest, **options | {"gpu": (options["gpu"],)})
     rows, _, _ = rows_of_gpus(request)
-    ((prepared,), _) = prepared_gpus(request)
-    machine = gpu_machine(prepared)
+    ((machine,), _) = prepared_gpus(request)
     serving = wse.estimate(**options).serving
     ranked_row = next(row for row in rows if row.replicas == serving.replicas)
     for row in (ranked_row, curve_row(machine, [machine], serving.users)):

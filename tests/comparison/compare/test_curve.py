@@ -10,12 +10,14 @@ import pytest
 from few_samples import few_samples
 from hypothesis import given
 from hypothesis import strategies as st
+from one_process import ONE_PROCESS
 
 import wse
 from tests.comparison.compare.synthetic import POWER_W, gpu, usd, wafer
 from wse.errors import DoesNotFit
 from wse.models.load import load_model
 from wse.reports.intervals import SAMPLED_ON_WAFERS
+from wse.reports.progress import ignore
 from wse.studies.compare.curve.certainty import certainty_of, crossover_of
 from wse.studies.compare.curve.crossover import Interval, cheaper_speeds, cheapest_token
 from wse.studies.compare.curve.row import FAST, PLAIN, CurveRow, frontier, with_best
@@ -218,16 +220,17 @@ def test_number_of_gpus_without_room_for_a_user_is_left_out() -> None:
     """Two H100 have room for the weights of 70B but not for a cache of 101,000 tokens as well. Four have room."""
     base = make_request(EstimateRequest, model="llama-3.1-70b", prompt_len=100_000, new_tokens=1_000)
     serving, impossible = prepared_gpus(CompareRequest(base=base, gpu=("h100",)))
-    assert [one.server.parallelism.gpus for one in serving] == [4, 8]
+    assert [one.server.parallelism.gpus for one in serving.values()] == [4, 8]
     assert impossible.keys() == {"2 h100 (vllm)"}
     with pytest.raises(DoesNotFit, match=r"^2 h100 \(vllm\): .* of one sequence of 101,000 tokens does not fit"):
-        curve(CompareRequest(base=replace_options(base, gpus=2), gpu=("h100",)), jobs=1)
+        curve(CompareRequest(base=replace_options(base, gpus=2), gpu=("h100",)), ignore, ONE_PROCESS)
 
 
 def test_gpus_serve_the_requested_choice_of_experts() -> None:
     base = make_request(EstimateRequest, model="qwen3-30b-a3b", routing="zipf:1.2", gpus=1)
-    ((server,), _) = prepared_gpus(CompareRequest(base=base, gpu=("h200",)))
-    assert server.server.routing.name == "zipf:1.2"
+    serving, _ = prepared_gpus(CompareRequest(base=base, gpu=("h200",)))
+    (prepared,) = serving.values()
+    assert prepared.server.routing.name == "zipf:1.2"
 
 
 def test_best_gpu_rows_are_the_frontier_over_all_numbers_of_gpus_in_a_node() -> None:

@@ -4,10 +4,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from one_process import ONE_PROCESS
 from plain_router import MIXTURES, mixture_spec
 from tiny_model import tiny_spec
 
 from wse.models.tensors.model_tensors import parameters_per_token, stored_bytes
+from wse.reports.progress import ignore
 from wse.reports.result import Report
 from wse.reports.terminal import three_figures
 from wse.serving.weight_streaming import bytes_per_pass
@@ -28,7 +30,7 @@ def comparison_request(base: EstimateRequest) -> CompareRequest:
 
 def report_of(question: str, request: CompareRequest) -> Report:
     """Return the report of the answer to a question, computed in this process."""
-    return answer(question, request, jobs=1).to_dict()
+    return answer(question, request, ignore, ONE_PROCESS).to_dict()
 
 
 def percent(change: float) -> str:
@@ -61,7 +63,8 @@ def test_one_wafer_or_many_has_a_verdict_from_its_rows(comparison_request: Compa
 
 
 def test_sram_or_streaming_compares_streaming_at_each_link_rate(comparison_request: CompareRequest) -> None:
-    result = answer(SRAM_OR_STREAMING, replace(comparison_request, link_gb_per_s=(0.1, 150.0)), jobs=1)
+    request = replace(comparison_request, link_gb_per_s=(0.1, 150.0))
+    result = answer(SRAM_OR_STREAMING, request, ignore, ONE_PROCESS)
     assert {row.link_bytes_per_s for row in result.best} == {None, 1e8, 150e9}
     assert "link" in [column.title for column in result.tables()[0].columns], "rows of each rate can be told apart"
     report = result.to_dict()

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from few_samples import few_samples
+from one_process import ONE_PROCESS
 
 from wse.compiler.strategies import strategies
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.load import load_wafer
+from wse.reports.progress import ignore
 from wse.reports.result import Report
 from wse.serving.economics import load_economics
 from wse.serving.operating_point import operating_point
@@ -25,7 +27,7 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.study import TimedEstimate, estimate, timed_estimate
 from wse.studies.options.option import replace_options
-from wse.studies.workers import engine_pool
+from wse.studies.workers.engine_pool import Pool
 from wse.studies.workers.pool import KilledItem
 from wse.tracing.query.two_traces.comparison_row import ALL_USERS, COLUMNS, ONE_USER
 
@@ -39,7 +41,7 @@ def compared(base: EstimateRequest) -> Report:
 def compared_report(request: CompareRequest) -> Report:
     """Return the report of a comparison that is computed in this process."""
     with few_samples():
-        return compare(request, jobs=1).to_dict()
+        return compare(request, ignore, ONE_PROCESS).to_dict()
 
 
 def test_link_is_timed_without_compiling_again(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,13 +188,12 @@ def test_best_of_each_machine_is_marked(compared: Report) -> None:
             assert best[key] == max(row[key] for row in rows)
 
 
-def test_killed_process_ends_the_comparison(base: EstimateRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_process_ends_the_comparison(base: EstimateRequest) -> None:
     """Refuse to give a verdict, because the combination of the killed process may be the best one."""
-    monkeypatch.setattr(
-        engine_pool, "outputs", lambda *_: iter([(1, KilledItem("its process was ended 2 times (signal 9)"))])
-    )
+    killed = KilledItem("its process was ended 2 times (signal 9)")
+    pool = Pool(processes=2, outputs=lambda *_: iter([(1, killed)]))
     with pytest.raises(BadInput, match=r"^region, 1 wafer: its process was ended 2 times \(signal 9\)$"):
-        compare(CompareRequest(base=base, wafers=(1, 2), candidates=("region",)), jobs=2)
+        compare(CompareRequest(base=base, wafers=(1, 2), candidates=("region",)), ignore, pool)
 
 
 @pytest.mark.slow

@@ -118,21 +118,22 @@ def does_not_fit(reasons_by_machine: Mapping[str, str]) -> DoesNotFit:
     return DoesNotFit(f"{name}: {reason}")
 
 
-def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], dict[str, str]]:
+def prepared_gpus(request: CompareRequest) -> tuple[dict[Machine, PreparedGpuEstimate], dict[str, str]]:
     """Prepare an estimate for each GPU type and count in a comparison.
 
     If no number of GPUs is requested, N, 2 N, 4 N ... GPUs are tried, up to the number of
     interconnected GPUs. N is the number that ``wse estimate`` selects (`GpuServer.fewest_gpus`).
 
     Returns:
-        1. The estimates of all machines that can hold at least one user.
+        1. All machines that can hold at least one user, with their prepared estimates.
         2. For all other machines, the reason why the machine cannot be used, keyed by description.
 
     Raises:
         BadInput: A name or file in the request cannot be used, or a GPU's price or power is
             unknown.
     """
-    serving, reasons = [], {}
+    serving: dict[Machine, PreparedGpuEstimate] = {}
+    reasons = {}
     for gpu_request in _gpu_requests(request):
         try:
             smallest_machine = prepare_gpus(gpu_request)
@@ -142,7 +143,7 @@ def prepared_gpus(request: CompareRequest) -> tuple[list[PreparedGpuEstimate], d
         for prepared_estimate in _in_increasing_numbers(smallest_machine, gpu_request.gpu_serving.gpus):
             machine = gpu_machine(prepared_estimate)
             if machine.deployment.max_concurrency:
-                serving.append(prepared_estimate)
+                serving[machine] = prepared_estimate
             else:
                 reasons[machine.text] = no_room(machine.deployment.shape, "--gpus")
     return serving, reasons

@@ -23,6 +23,7 @@ from wse.studies.compare.result import CompareResult
 from wse.studies.compare.summary import print_comparison, print_curve
 from wse.studies.estimate.cached import request_key
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
+from wse.studies.workers.engine_pool import engine_pool
 
 
 def compare_machines(
@@ -48,7 +49,8 @@ def compare_machines(
         question: A question about wafers that the third type of comparison answers, or None.
         on_progress: Called with (combinations done, total number of combinations, last
             combination).
-        jobs: Number of processes; None uses all cores.
+        jobs: Number of processes. None uses all cores, or all CPUs of a cluster. With one process
+            on this computer, no other process is started.
         engine: Engine that runs the processes.
 
     Raises:
@@ -68,13 +70,14 @@ def _compare(
     base = replace(request.base, workload=request.base.workload.with_named_lengths())
     request = replace(request, base=base)
     check_question(question, request)
-    if request.is_ranked:
-        return plan_machines(request, on_progress, jobs=jobs, engine=engine)
-    if request.gpu is not None:
-        return curve(request, on_progress, jobs=jobs, engine=engine)
-    if question is not None:
-        return answer(question, request, on_progress, jobs=jobs, engine=engine)
-    return compare(request, on_progress, jobs=jobs, engine=engine)
+    with engine_pool(engine, jobs) as pool:
+        if request.is_ranked:
+            return plan_machines(request, on_progress, pool)
+        if request.gpu is not None:
+            return curve(request, on_progress, pool)
+        if question is not None:
+            return answer(question, request, on_progress, pool)
+        return compare(request, on_progress, pool)
 
 
 def print_machines(result: CompareResult | CurveResult | PlanResult, stream: TextIO, *, detail: bool = False) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 
-from wse.reports.progress import OnProgress, ignore
+from wse.reports.progress import OnProgress
 from wse.reports.result import Report
 from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.plan import users_at_speed
@@ -18,18 +17,17 @@ from wse.studies.compare.curve.row import FAST, PLAIN, TIER_SEPARATOR, CurveRow,
 from wse.studies.compare.curve.samples import figures_of, sampled_machines
 from wse.studies.compare.curve.verdict import curve_verdict
 from wse.studies.compare.grid.combination import CombinationRows
-from wse.studies.compare.grid.rows import assumptions_of, distinct_rows
+from wse.studies.compare.grid.rows import assumptions_of
 from wse.studies.compare.grid.study import Grid, grid_inputs, grid_of, wafer_size
-from wse.studies.compare.machine import Machine, does_not_fit, gpu_machine, prepared_gpus
+from wse.studies.compare.machine import Machine, does_not_fit, prepared_gpus
 from wse.studies.compare.published import published_of_rows
 from wse.studies.compare.request import CompareRequest
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.estimate.ranges.sampled_figures import intervals_of
-from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
 from wse.studies.results.operating_points import user_counts
 from wse.studies.results.published import public_points
-from wse.studies.workers.engine_pool import engine_pool
+from wse.studies.workers.engine_pool import Pool
 
 
 def curve_rows(machine: Machine, samples: Sequence[Machine], plain_tokens_per_s: float) -> tuple[CurveRow, ...]:
@@ -87,13 +85,7 @@ def curve_row(machine: Machine, samples: Sequence[Machine], users: int, tier: st
     return replace(row, ranges=intervals_of(row, figures_of(samples, users)))
 
 
-def curve(
-    request: CompareRequest,
-    on_progress: OnProgress = ignore,
-    *,
-    jobs: int | None = None,
-    engine: EngineChoice = THIS_MACHINE,
-) -> CurveResult:
+def curve(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CurveResult:
     """Compare the speed and cost of wafers and GPUs for various user counts.
 
     1. For each GPU type, determine the numbers of GPUs that can serve a user.
@@ -106,8 +98,7 @@ def curve(
         request: The model and the machines.
         on_progress: Called with (combinations done, total number of combinations, last
             combination).
-        jobs: Number of processes; None uses all cores.
-        engine: Engine that runs the processes.
+        pool: Processes that compile the combinations of wafers.
 
     Raises:
         BadInput: The GPUs cannot be used, or the request is invalid as for
@@ -116,17 +107,15 @@ def curve(
     """
     check(request)
     # 1. GPUs.
-    all_prepared, impossible_gpus = prepared_gpus(request)
-    if not all_prepared:
+    gpus, impossible_gpus = prepared_gpus(request)
+    if not gpus:
         raise does_not_fit(impossible_gpus)
     plain_speed = request.plain_speed_tokens_per_s or PLAIN_SPEED_TOKENS_PER_S
-    gpus = [gpu_machine(estimate) for estimate in all_prepared]
     price = prices_without_gpus(request.base.costs.price, request.gpu or ())
     # 2. Wafers.
     wafer_request = replace(request, own_link=True, base=replace_options(request.base, price=price))
-    with engine_pool(engine, jobs) as pool:
-        grid = grid_of(wafer_request, on_progress, pool)
-    wafers = list(wafer_machines(grid.results))
+    grid = grid_of(wafer_request, on_progress, pool)
+    wafers = [result.machine for result in grid.distinct_rows if isinstance(result.machine, Machine)]
     impossible_wafers = dict(_impossible_combinations(grid.results))
     if not wafers:
         raise does_not_fit(impossible_wafers)
@@ -139,8 +128,8 @@ def curve(
     best_texts = {row.machine for row in rows if row.best}
     certainty = certainty_of(samples, [machine for machine in samples if machine.text in best_texts])
     return CurveResult(
-        inputs={**_inputs(wafer_request, grid, all_prepared), "plain_speed": plain_speed},
-        note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, all_prepared[0])))) or None,
+        inputs={**_inputs(wafer_request, grid, [*gpus.values()]), "plain_speed": plain_speed},
+        note="; ".join(filter(None, (grid.first.note, _four_bits_note(grid, next(iter(gpus.values())))))) or None,
         model=grid.model,
         wafer=wafer_size(grid.first),
         economics=economics,
@@ -164,26 +153,15 @@ def _four_bits_note(grid: Grid, prepared_estimate: PreparedGpuEstimate) -> str:
     return f"{weights.name} is the type of all linear layers on wafers, of the routed experts alone on GPUs"
 
 
-def wafer_machines(results: Iterable[CombinationRows]) -> Iterator[Machine]:
-    """Yield the machines of all wafer combinations that can serve a user, without duplicates.
-
-    If several combinations have the same layout, only one of them is yielded.
-    """
-    pairs = [pair for result in results for pair in zip(result.rows, result.machines, strict=False)]
-    machines = (pairs[position][1] for position in distinct_rows([row for row, _ in pairs]))
-    return (machine for machine in machines if isinstance(machine, Machine))
-
-
 def _impossible_combinations(results: Iterable[CombinationRows]) -> Iterator[tuple[str, str]]:
     """Yield (combination, reason) for each combination that is impossible or cannot serve a user.
 
     The combination is described by text with the mapping and the number of wafers.
     """
     for result in results:
-        for row, machine in zip_longest(result.rows, result.machines):
-            reason = row.reason or (machine if isinstance(machine, str) else None)
-            if reason is not None:
-                yield f"{row.mapping} on {row.wafers:,}", reason
+        for row, machine, _ in result.rows:
+            if isinstance(machine, str):
+                yield f"{row.mapping} on {row.wafers:,}", machine
 
 
 def _inputs(request: CompareRequest, grid: Grid, gpus: Sequence[PreparedGpuEstimate]) -> Report:

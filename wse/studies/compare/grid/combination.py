@@ -53,22 +53,32 @@ class Combination(NamedTuple):
         return f"{self.mapping}, {plural(self.wafers, 'wafer')}{purpose_text(self.objective)}"
 
 
+class CombinationRow(NamedTuple):
+    """Result of a combination for one inter-wafer link and one layout.
+
+    Attributes:
+        row: The row of the comparison.
+        machine: The machine that serves the model, or the reason why it cannot serve even a single
+            user.
+        samples: Speed and cost for random samples of the uncertain constants. Ranges are computed
+            from them. Empty if the comparison needs no ranges.
+    """
+
+    row: ComparisonRow
+    machine: Machine | str
+    samples: RowSamples
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinationRows:
     """Results of one combination of mapping, number of wafers and objective.
 
     Attributes:
         rows: One row for each inter-wafer link and layout.
-        machines: For each row, the machine that serves the model, or the reason why it cannot serve
-            even a single user.
-        samples: For each row, its speed and cost for random samples of the uncertain constants.
-            Ranges are computed from them. Empty if the comparison needs no ranges.
         model: The model; None if it cannot be compiled for this combination.
     """
 
-    rows: tuple[ComparisonRow, ...] = ()
-    machines: tuple[Machine | str, ...] = ()
-    samples: tuple[RowSamples, ...] = ()
+    rows: tuple[CombinationRow, ...]
     model: ModelResult | None = None
 
 
@@ -85,7 +95,7 @@ def combination_rows(request: CompareRequest, combination: Combination) -> Combi
         return _combination_rows(request, base)
     except (DoesNotFit, BadInput) as error:
         row = ComparisonRow(mapping=combination.mapping, wafers=combination.wafers, reason=str(error))
-        return CombinationRows(rows=(row,))
+        return CombinationRows(rows=(CombinationRow(row, str(error), {}),))
 
 
 def _combination_rows(request: CompareRequest, base: EstimateRequest) -> CombinationRows:
@@ -110,7 +120,7 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
         links = links if base.serving.objective == LATENCY or request.links_are_given else links[:1]
     strategies = [strategy(trial.layout.mapping) for trial in trials]
     depends_on_link = any(mapping.spans_wafers or mapping.experts_apart for mapping in strategies)
-    rows, machines, samples = [], [], []
+    rows = []
     for link in links:
         linked = with_link(prepared_estimate, link)
         needs_search = depends_on_link and linked.wafer != prepared_estimate.wafer
@@ -120,14 +130,10 @@ def _combination_rows(request: CompareRequest, base: EstimateRequest) -> Combina
             layout_request = base if users is None else replace_options(base, users=users, objective=LATENCY)
             row = row_of(timed_layout, layout_request, link, prepared_estimate.economics)
             uncertainty = uncertainty_of(linked_estimate, layout.compilation.program) if row.users else None
-            if not request.gpu:
-                row_samples = samples_of(uncertainty, timed_layout.deployment, row)
-                row = with_ranges(row, row_samples)
-                samples.append(row_samples)
-            rows.append(row)
-            machines.append(_machine(timed_layout, row, link_text(row) if len(links) > 1 else "", uncertainty))
-    model = model_result(prepared_estimate.spec, program)
-    return CombinationRows(rows=tuple(rows), machines=tuple(machines), samples=tuple(samples), model=model)
+            samples = {} if request.gpu else samples_of(uncertainty, timed_layout.deployment, row)
+            machine = _machine(timed_layout, row, link_text(row) if len(links) > 1 else "", uncertainty)
+            rows.append(CombinationRow(with_ranges(row, samples), machine, samples))
+    return CombinationRows(rows=tuple(rows), model=model_result(prepared_estimate.spec, program))
 
 
 def _layouts_by_users(request: CompareRequest, prepared_estimate: PreparedEstimate) -> dict[int | None, ChosenLayout]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from wse.errors import UnknownName
-from wse.reports.progress import OnProgress, ignore
+from wse.reports.progress import OnProgress
 from wse.reports.terminal import plural
 from wse.serving.weight_streaming import StreamingBound
 from wse.studies.compare.grid.axes import prepared_on_fewest_wafers, wafer_counts
@@ -23,25 +22,15 @@ from wse.studies.compare.grid.verdict import link_words, place, rate, speed
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
 from wse.studies.estimate.prepare import prepare_estimate
-from wse.studies.options.engine import THIS_MACHINE, EngineChoice
+from wse.studies.workers.engine_pool import Pool
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 ONE_OR_MANY, PIPELINE_OR_TENSOR, SRAM_OR_STREAMING = "one-wafer-or-many", "pipeline-or-tensor", "sram-or-streaming"
 SPLITS: Final = ("region", "pipeline", "tensor")
 RESIDENT: Final = ("region",)
 
-Study = Callable[[CompareRequest, OnProgress], CompareResult]
-"""The function `compare` with its processes already bound."""
 
-
-def answer(
-    question: str,
-    request: CompareRequest,
-    on_progress: OnProgress = ignore,
-    *,
-    jobs: int | None = None,
-    engine: EngineChoice = THIS_MACHINE,
-) -> CompareResult:
+def answer(question: str, request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
     """Answer a question about wafers with a comparison and a verdict.
 
     Args:
@@ -49,8 +38,7 @@ def answer(
         request: The model, and the wafers, mappings and links to compare.
         on_progress: Called with (combinations done, total number of combinations, last
             combination).
-        jobs: Number of processes; None uses all cores.
-        engine: Engine that runs the processes.
+        pool: Processes that compute the combinations.
 
     Raises:
         UnknownName: There is no such question.
@@ -59,11 +47,10 @@ def answer(
     """
     if question not in QUESTIONS:
         raise UnknownName("question", question, QUESTIONS, place="--question")
-    study = partial(compare, jobs=jobs, engine=engine)
-    return replace(QUESTIONS[question](request, on_progress, study), question=question)
+    return replace(QUESTIONS[question](request, on_progress, pool), question=question)
 
 
-def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
+def _one_or_many(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
     """Compare the smallest number of wafers on which the model fits with other wafer counts.
 
     The other counts come from ``--wafers``. If it is omitted, they are multiples of the smallest
@@ -74,19 +61,19 @@ def _one_or_many(request: CompareRequest, on_progress: OnProgress, study: Study)
     counts = {first.options.wafers, *(request.wafers or default_counts)}
     if len(counts) == 1:
         counts.update(default_counts[:2])
-    result = study(replace(request, wafers=tuple(sorted(counts))), on_progress)
+    result = compare(replace(request, wafers=tuple(sorted(counts))), on_progress, pool)
     if len({row.wafers for row in result.possible}) > 1:
         return result
     return replace(result, verdict=(*result.verdict, "There is no other number of wafers to compare with."))
 
 
-def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
+def _pipeline_or_tensor(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
     """Compare a pipeline with a tensor split, for each wafer count above one.
 
     In the pipeline, consecutive wafers store consecutive layers. In the tensor split, every op runs
     on all wafers.
     """
-    result = study(replace(request, candidates=SPLITS), on_progress)
+    result = compare(replace(request, candidates=SPLITS), on_progress, pool)
     groups = [
         group
         for group in _by_machine(result.possible)
@@ -173,7 +160,7 @@ def _crossings(rows: Sequence[ComparisonRow]) -> str:
     return f"Crossings between wafers take {', '.join(parts)} of a token's time."
 
 
-def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: Study) -> CompareResult:
+def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
     """Compare weights that stay in SRAM with weights that are streamed to the wafers in every pass.
 
     1. Compile the model with its weights in SRAM for the requested wafer counts. The default is the
@@ -188,7 +175,8 @@ def _sram_or_streaming(request: CompareRequest, on_progress: OnProgress, study: 
     if request.wafers is None:
         prepared_estimate = prepared_on_fewest_wafers(resident_request)
         resident_request = replace(resident_request, wafers=(prepared_estimate.options.wafers,))
-    result = study(replace(resident_request, link_gb_per_s=None, link_latency_us=None, own_link=True), on_progress)
+    resident_request = replace(resident_request, link_gb_per_s=None, link_latency_us=None, own_link=True)
+    result = compare(resident_request, on_progress, pool)
     best_for_all = max(result.possible, key=lambda row: row.tokens_per_s or 0.0)
     best_for_one = max(result.possible, key=speed)
     prepared_estimate = prepare_estimate(
@@ -295,7 +283,7 @@ def _range(values: Sequence[float], form: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-QUESTIONS: Final[dict[str, Callable[[CompareRequest, OnProgress, Study], CompareResult]]] = {
+QUESTIONS: Final[dict[str, Callable[[CompareRequest, OnProgress, Pool], CompareResult]]] = {
     ONE_OR_MANY: _one_or_many,
     PIPELINE_OR_TENSOR: _pipeline_or_tensor,
     SRAM_OR_STREAMING: _sram_or_streaming,

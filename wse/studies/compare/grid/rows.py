@@ -132,23 +132,6 @@ def _stream_limits(pipelining: PipeliningResult) -> StreamLimits:
     )
 
 
-def distinct_rows(rows: Sequence[ComparisonRow]) -> list[int]:
-    """Return the indices of comparison rows without duplicates, in ascending order.
-
-    Two rows are duplicates in three cases:
-    - The mapping ``auto`` chose a mapping that has its own row.
-    - The same layout was chosen for two objectives.
-    - Both describe impossible combinations with the same mapping, wafer count and reason.
-    """
-    positions: dict[tuple[object, ...], int] = {}
-    # Mappings by name come first, so that `auto` is left out if it chose one of them.
-    for position in sorted(range(len(rows)), key=lambda position: rows[position].chosen is not None):
-        row = rows[position]
-        layout = (row.wafers, row.link, row.chosen or row.mapping, row.tpot_s, row.tokens_per_s, row.reason)
-        positions.setdefault(layout, position)
-    return sorted(positions.values())
-
-
 def with_best(rows: Sequence[ComparisonRow]) -> tuple[ComparisonRow, ...]:
     """Return copies of the rows in which the field ``best`` marks the fastest rows.
 

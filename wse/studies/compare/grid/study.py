@@ -7,34 +7,27 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from wse.errors import BadInput, DoesNotFit
-from wse.reports.progress import OnProgress, ignore
+from wse.reports.progress import OnProgress
 from wse.reports.result import Report
 from wse.studies.compare.checks import check
 from wse.studies.compare.grid.axes import combinations_of, compared_counts, prepared_on_fewest_wafers
-from wse.studies.compare.grid.combination import Combination, CombinationRows, combination_rows
+from wse.studies.compare.grid.combination import Combination, CombinationRow, CombinationRows, combination_rows
 from wse.studies.compare.grid.ranges import order_sentence, orders_of
-from wse.studies.compare.grid.rows import assumptions_of, distinct_rows, with_best
+from wse.studies.compare.grid.rows import assumptions_of, with_best
 from wse.studies.compare.grid.verdict import verdict
 from wse.studies.compare.request import CompareRequest
 from wse.studies.compare.result import CompareResult
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.results.placement import ModelResult
 from wse.studies.results.published import EstimatedSpeed, published_speeds
-from wse.studies.workers.engine_pool import Pool, each_output, engine_pool
+from wse.studies.workers.engine_pool import Pool, each_output
 
 Output = TypeVar("Output")
 
 
-def compare(
-    request: CompareRequest,
-    on_progress: OnProgress = ignore,
-    *,
-    jobs: int | None = None,
-    engine: EngineChoice = THIS_MACHINE,
-) -> CompareResult:
+def compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> CompareResult:
     """Compare a model on several numbers of wafers, with several mappings and wafer links.
 
     A mapping is a rule by which layers are distributed across PEs. The result has a row for each
@@ -45,9 +38,7 @@ def compare(
         request: The model, and what is compared.
         on_progress: Called with (combinations done, total number, last combination),
             at the start and after each combination.
-        jobs: Number of processes. None uses all cores, or all CPUs of a cluster. With one process
-            on this computer, no other process is started.
-        engine: Engine that runs the processes.
+        pool: Processes that compute the combinations.
 
     Raises:
         BadInput: A name or file in the request cannot be used, options contradict each other, or
@@ -56,14 +47,11 @@ def compare(
         WseBug: A combination ended in a bug in wse.
     """
     check(request)
-    with engine_pool(engine, jobs) as pool:
-        grid = grid_of(request, on_progress, pool)
+    grid = grid_of(request, on_progress, pool)
     first = grid.first
-    all_rows = [row for result in grid.results for row in result.rows]
-    positions = distinct_rows(all_rows)
-    rows = with_best([all_rows[position] for position in positions])
-    all_samples = [samples for result in grid.results for samples in (result.samples or ({},) * len(result.rows))]
-    orders = orders_of(rows, [all_samples[position] for position in positions])
+    results = grid.distinct_rows
+    rows = with_best([result.row for result in results])
+    orders = orders_of(rows, [result.samples for result in results])
     result = CompareResult(
         inputs=grid_inputs(request, grid),
         note=first.note,
@@ -110,6 +98,24 @@ class Grid:
         """The model, its element types and its size."""
         return next(rows.model for rows in self.results if rows.model is not None)
 
+    @property
+    def distinct_rows(self) -> list[CombinationRow]:
+        """Rows of all combinations, in their order and without duplicates.
+
+        Two rows are duplicates in three cases:
+        - The mapping ``auto`` chose a mapping that has its own row.
+        - The same layout was chosen for two objectives.
+        - Both describe impossible combinations with the same mapping, wafer count and reason.
+        """
+        results = [result for combination in self.results for result in combination.rows]
+        positions: dict[tuple[object, ...], int] = {}
+        # Mappings by name come first, so that `auto` is left out if it chose one of them.
+        for position in sorted(range(len(results)), key=lambda position: results[position].row.chosen is not None):
+            row = results[position].row
+            layout = (row.wafers, row.link, row.chosen or row.mapping, row.tpot_s, row.tokens_per_s, row.reason)
+            positions.setdefault(layout, position)
+        return [results[position] for position in sorted(positions.values())]
+
 
 def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Grid:
     """Compile and time all combinations of mapping, objective and number of wafers.
@@ -131,7 +137,7 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     counts = tuple(sorted({combination.wafers for combination in combinations}))
     rows_of = all_outputs(request, combinations, combination_rows, on_progress, pool)
     results = [rows_of[combination] for combination in combinations]
-    if not any(row.possible for result in results for row in result.rows):
+    if not any(result.row.possible for rows in results for result in rows.rows):
         raise DoesNotFit(f"no combination of mapping and wafers is possible: {_refusal(request, results)}")
     return Grid(first=first, names=names, counts=counts, results=results)
 
@@ -142,8 +148,8 @@ def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str
     The message is for the first mapping and the largest compared wafer count at which this mapping
     can be used. It says why the model does not fit and which option to change.
     """
-    first = results[0].rows[0]
-    for wafers in sorted({row.wafers for result in results for row in result.rows}, reverse=True):
+    first = results[0].rows[0].row
+    for wafers in sorted({result.row.wafers for rows in results for result in rows.rows}, reverse=True):
         try:
             compile_with_remedies(prepare_estimate(replace(request.base, mapping=first.mapping, wafers=wafers)))
         except DoesNotFit as error:

@@ -13,7 +13,7 @@ from wse.serving.operating_point import Deployment
 from wse.serving.plan import Plan, plan
 from wse.studies.compare.grid.combination import Combination, with_link
 from wse.studies.compare.grid.rows import assumptions_of
-from wse.studies.compare.machine import GPU, WAFER, Kind, gpu_machine, no_room, prepared_gpus
+from wse.studies.compare.machine import GPU, WAFER, Kind, no_room, prepared_gpus
 from wse.studies.compare.plan.certainty import million_tokens_usd, share_within_limits
 from wse.studies.compare.plan.result import PlannedRow, RowSamples
 from wse.studies.compare.request import CompareRequest, WaferLink
@@ -212,9 +212,9 @@ def rows_of_gpus(request: CompareRequest) -> tuple[RowSamples, dict[str, Assumpt
     possible_gpus, reasons = prepared_gpus(request)
     samples: RowSamples = {}
     economics: dict[str, AssumptionResult] = {}
-    max_gpus = max((prepared_estimate.deployment.chips for prepared_estimate in possible_gpus), default=0)
-    for prepared_estimate in possible_gpus:
-        machine, deployment = gpu_machine(prepared_estimate), prepared_estimate.deployment
+    max_gpus = max((machine.deployment.chips for machine in possible_gpus), default=0)
+    for machine, prepared_estimate in possible_gpus.items():
+        deployment = prepared_estimate.deployment
         economics |= assumptions_of(deployment.economics, machine.name)
         for goal in _with_replicas(request.goal, deployment.chips, max_gpus):
             found = plan(deployment, goal)

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from wse.program.routing import EVEN
-from wse.reports.progress import OnProgress, ignore
+from wse.reports.progress import OnProgress
 from wse.reports.terminal import printable
 from wse.serving.goal import COST, Goal
 from wse.serving.prices import prices_without_gpus
@@ -50,10 +50,9 @@ from wse.studies.compare.request import CompareRequest, WaferLink
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.compare.targets import read_lengths
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
 from wse.studies.options.settings import replaced_numbers, with_settings
-from wse.studies.workers.engine_pool import Pool, engine_pool
+from wse.studies.workers.engine_pool import Pool
 
 GAP_PARTS: Final = 8
 """Largest gap between tried numbers of wafers around the best one, as a divisor of the best number.
@@ -62,13 +61,7 @@ More numbers around the best one are tried until the gaps to its neighbours are 
 """
 
 
-def plan_machines(
-    request: CompareRequest,
-    on_progress: OnProgress = ignore,
-    *,
-    jobs: int | None = None,
-    engine: EngineChoice = THIS_MACHINE,
-) -> PlanResult:
+def plan_machines(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> PlanResult:
     """Rank machines by an objective, such as the cost of a token, within latency limits.
 
     1. For each pair of prompt length and number of new tokens, determine how many users each
@@ -79,8 +72,7 @@ def plan_machines(
         request: Users, limits and machines. Wafers are connected by their own link unless other
             links are requested.
         on_progress: Called with (combinations done, total number, last combination).
-        jobs: Number of processes; None uses all cores.
-        engine: Engine that runs the processes.
+        pool: Processes that compile the combinations of wafers.
 
     Raises:
         BadInput: A name or file in the request cannot be used, or options contradict each other.
@@ -90,7 +82,6 @@ def plan_machines(
     check(request)
     targets = request.targets
     lengths = _lengths(request)
-    rows: list[PlannedRow] = []
     samples: RowSamples = {}
     tried_lengths: list[tuple[int, int]] = []
     tried_wafers: set[int] = set()
@@ -98,27 +89,24 @@ def plan_machines(
     economics: dict[str, AssumptionResult] = {}
     notes: list[str | None] = []
     # 1. Rows for each pair of lengths.
-    with engine_pool(engine, jobs) as pool:
-        for position, (prompt_len, new_tokens) in enumerate(lengths):
-            base = replace_options(request.base, prompt_len=prompt_len, new_tokens=new_tokens)
-            request_of_lengths = replace(request, base=base)
-            report_progress = partial(_report_progress, on_progress, position, len(lengths))
-            # GPUs first: they take little time, and their options may be wrong.
-            gpu_samples, prices, gpu_reasons = rows_of_gpus(request_of_lengths)
-            first, wafer_samples, wafer_reasons, wafers = _wafer_rows(request_of_lengths, report_progress, pool)
-            tried_wafers |= wafers
-            samples_of_lengths = with_pareto(wafer_samples | gpu_samples)
-            samples |= samples_of_lengths
-            rows += samples_of_lengths
-            economics |= assumptions_of(first.economics) | prices
-            tried_lengths.append((first.prompt_len, first.new_tokens))
-            prefix = f"{first.prompt_len}/{first.new_tokens}: " if len(lengths) > 1 else ""
-            notes.append(first.note)
-            reasons_by_machine |= {prefix + name: reason for name, reason in (wafer_reasons | gpu_reasons).items()}
-    if not rows:
+    for position, (prompt_len, new_tokens) in enumerate(lengths):
+        base = replace_options(request.base, prompt_len=prompt_len, new_tokens=new_tokens)
+        request_of_lengths = replace(request, base=base)
+        report_progress = partial(_report_progress, on_progress, position, len(lengths))
+        # GPUs first: they take little time, and their options may be wrong.
+        gpu_samples, prices, gpu_reasons = rows_of_gpus(request_of_lengths)
+        first, wafer_samples, wafer_reasons, wafers = _wafer_rows(request_of_lengths, report_progress, pool)
+        tried_wafers |= wafers
+        samples |= with_pareto(wafer_samples | gpu_samples)
+        economics |= assumptions_of(first.economics) | prices
+        tried_lengths.append((first.prompt_len, first.new_tokens))
+        prefix = f"{first.prompt_len}/{first.new_tokens}: " if len(lengths) > 1 else ""
+        notes.append(first.note)
+        reasons_by_machine |= {prefix + name: reason for name, reason in (wafer_reasons | gpu_reasons).items()}
+    if not samples:
         raise does_not_fit(reasons_by_machine)
     # 2. Ranking.
-    rows.sort(key=lambda row: rank(row, request.goal))
+    rows = sorted(samples, key=lambda row: rank(row, request.goal))
     cheaper = cheaper_kinds(rows, samples, tried_lengths) if request.goal.objective == COST else ()
     shown_rows = [row for row in rows if row.pareto or not targets.pareto][: targets.top]
     return PlanResult(
