@@ -53,6 +53,15 @@ IN_FLIGHT: Final = number("in_flight", "in flight", three_figures)
 """Column with the mean number of requests in flight, for tables of users who pause."""
 
 
+PRICE_RANGE: Final = number(
+    "range",
+    "price range",
+    cell=lambda row: range_text(row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, three_figures),
+    priority=1,
+)
+"""Column with the cost of tokens at the low and high end of the machine's price range."""
+
+
 class OperatingPointResult(Result):
     """Latency, throughput, cost and energy for one number of users."""
 
@@ -220,14 +229,7 @@ def points_tables(serving: ServingResult, price: str = "") -> list[Table]:
             number("tokens_per_s_per_user", "tok/s/user", count),
             number("tokens_per_s", "tok/s", count),
             number("usd_per_million_tokens", "USD/Mtok", three_figures),
-            number(
-                "range",
-                "price range",
-                cell=lambda row: range_text(
-                    row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, three_figures
-                ),
-                priority=1,
-            ),
+            PRICE_RANGE,
             number("joules_per_token", "J/token", three_figures, priority=2),
         ),
         rows=serving.points,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -13,12 +13,12 @@ from wse.reports.intervals import RangeResult, percent_text
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import prefix_text, with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import WIDEST, count, plural, printable, range_text, rate_and_latency, seconds, three_figures
+from wse.reports.terminal import WIDEST, count, plural, printable, rate_and_latency, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT
 from wse.studies.compare.machine import GPU
 from wse.studies.compare.result import AssumptionResult, cache_footer, price_footer
 from wse.studies.compare.tables import IMPOSSIBLE
-from wse.studies.results.operating_points import IN_FLIGHT, OperatingPointResult, definitions
+from wse.studies.results.operating_points import IN_FLIGHT, PRICE_RANGE, OperatingPointResult, definitions
 from wse.studies.results.published import PublishedSpeed, published_table
 
 
@@ -226,14 +226,7 @@ class PlanResult(Result):
             number("tokens_per_s_per_user", "tok/s/user", three_figures),
             number("tokens_per_s", "tok/s", count, priority=5),
             number("usd_per_million_tokens", "USD/Mtok", three_figures),
-            number(
-                "range",
-                "price range",
-                cell=lambda row: range_text(
-                    row.usd_per_million_tokens_low, row.usd_per_million_tokens_high, three_figures
-                ),
-                priority=3,
-            ),
+            replace(PRICE_RANGE, priority=3),
             number("usd_per_hour", "USD/h", three_figures, priority=2),
             number("joules_per_token", "J/token", three_figures, priority=4),
             Column(key="pareto", title="◆", formatter=lambda front: "◆" if front else ""),
