@@ -43,10 +43,7 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
         detail: Whether to also print all rows, reasons for impossible combinations, and the
             options.
     """
-    console = console_on(stream)
-    heading(console, result.title)
-    for sentence in (*result.verdict, *([result.note] if result.note else ())):
-        print_text(console, sentence)
+    console = _console_with_verdict(result, stream)
     best, *details = result.tables(detail=detail)
     print_table(console, best)
     titles = [column.title for column in shown_columns(console, best)]
@@ -66,6 +63,15 @@ def print_comparison(result: CompareResult, stream: TextIO, *, detail: bool = Fa
         by_link = " and link" if result.by_link else " with the wafers' own link"
         row_description = f"the fastest row of each number of wafers{by_link}, for one user and for all users"
         print_more_rows(console, more_rows, best.title, row_description)
+
+
+def _console_with_verdict(result: CompareResult | CurveResult, stream: TextIO) -> Console:
+    """Print the title, the verdict and the note of a comparison, and return the console."""
+    console = console_on(stream)
+    heading(console, result.title)
+    for sentence in (*result.verdict, *([result.note] if result.note else ())):
+        print_text(console, sentence)
+    return console
 
 
 def print_more_rows(console: Console, rows: int, title: str, row_description: str) -> None:
@@ -133,10 +139,7 @@ def print_curve(result: CurveResult, stream: TextIO, *, detail: bool = False) ->
         stream: Text stream to print to.
         detail: Whether to also print all rows, impossible machines, assumptions and options.
     """
-    console = console_on(stream)
-    heading(console, result.title)
-    for sentence in (*result.verdict, *([result.note] if result.note else ())):
-        print_text(console, sentence)
+    console = _console_with_verdict(result, stream)
     tables = result.tables(detail=detail)
     print_tables(console, tables)
     if detail:
