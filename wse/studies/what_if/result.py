@@ -89,8 +89,8 @@ class WhatIfResult(Result):
         tuple[WhatIfRow, ...], Doc("each change, with a new search for the layout; the largest effect first")
     ]
     price: Annotated[
-        tuple[str, ...] | None, Doc("how the ends of the price range change each cost, and the price with its source")
-    ] = None
+        tuple[str, ...], Doc("how the ends of the price range change each cost, and the price with its source")
+    ]
 
     @property
     def title(self) -> str:
@@ -134,7 +134,7 @@ class WhatIfResult(Result):
         think_s = self.inputs.get("think_time")
         meanings = definitions(None if think_s is None else float(think_s))
         footer += [(name, text) for name, text in meanings if name in titles]
-        footer += [("price", printable(text)) for text in self.price or ()]
+        footer += [("price", printable(text)) for text in self.price]
         return (Table(columns=columns, rows=rows, title="What if", note=self.title, footer=footer),)
 
     def plot(self) -> Figure:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from wse.cache.records import cached
 from wse.errors import BadInput, WseError
@@ -16,7 +17,6 @@ from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import choose_layout
 from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.study import estimate_of
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
@@ -29,22 +29,19 @@ AS_IT_IS = "as it is"
 COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_per_million_tokens", "max_users")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateOutcome:
-    """Outcome of one estimate: its figures, or an error that the user can correct.
+class MachineEstimate(NamedTuple):
+    """Figures of the unchanged machine, or of the machine with a change.
 
     Attributes:
-        row: Figures of the machine. None after an error.
+        row: The figures.
         inputs: The options with defaults filled in, and the batch size of the selected layout.
         price: Two strings: a note on how the costs change with the price, and the price with its
             source.
-        error: Error that the user can correct, such as a model that does not fit.
     """
 
-    row: WhatIfRow | None = None
-    inputs: dict[str, str | int | float] | None = None
-    price: tuple[str, str] | None = None
-    error: WseError | None = None
+    row: WhatIfRow
+    inputs: dict[str, str | int | float]
+    price: tuple[str, str]
 
 
 def what_if(
@@ -88,7 +85,7 @@ def _estimate_all(
     requests = [base_request, *(replace_options(base_request, settings=change.settings) for change in changes)]
     names = [AS_IT_IS, *(f"{change.name} {change.value}" for change in changes)]
     on_progress(0, len(requests), AS_IT_IS)
-    outcomes: dict[int, EstimateOutcome] = {}
+    outcomes: dict[int, MachineEstimate | WseError] = {}
     with engine_pool(engine, jobs) as pool:
         outputs = each_output(
             pool,
@@ -100,16 +97,17 @@ def _estimate_all(
             name=lambda item: names[item],
         )
         for item, outcome in outputs:
-            if item == 0 and outcome.error is not None:
-                raise outcome.error
+            if item == 0 and isinstance(outcome, WseError):
+                raise outcome
             outcomes[item] = outcome
             on_progress(len(outcomes), len(requests), names[item])
-    base = outcomes[0].row or WhatIfRow()
-    rows = [_row(change, outcomes[at], base, base_request) for at, change in enumerate(changes, 1)]
+    unchanged = outcomes[0]
+    assert isinstance(unchanged, MachineEstimate)  # its error is raised above
+    rows = [_row(change, outcomes[at], unchanged.row, base_request) for at, change in enumerate(changes, 1)]
     if all(row.reason is not None for row in rows):
         raise BadInput(f"--what-if: none of {plural(len(rows), 'change')} is possible: {names[1]}: {rows[0].reason}")
     rows.sort(key=lambda row: row.effect, reverse=True)
-    return WhatIfResult(inputs=outcomes[0].inputs or {}, base=base, changes=tuple(rows), price=outcomes[0].price)
+    return WhatIfResult(inputs=unchanged.inputs, base=unchanged.row, changes=tuple(rows), price=unchanged.price)
 
 
 def check(request: EstimateRequest) -> None:
@@ -134,38 +132,33 @@ def check(request: EstimateRequest) -> None:
         raise BadInput("--new-tokens 1: nothing is decoded after the first token; give at least 2 for --what-if")
 
 
-def estimate_change(request: EstimateRequest) -> EstimateOutcome:
-    """Estimate a request, and return the figures or the error as an outcome.
+def estimate_change(request: EstimateRequest) -> MachineEstimate | WseError:
+    """Estimate a request, and return the figures, or the error if the user can correct it.
 
-    The layout is selected as in ``wse estimate``. No `WseError` is raised.
+    The layout is selected as in ``wse estimate``.
     """
     try:
         prepared_estimate = prepare_estimate(request)
         layout = choose_layout(prepared_estimate)
         result = estimate_of(layout.prepared, layout.compilation.program)
-        cost = result.cost
-        price = scale_note(cost.price_ends, "wafer"), price_source(cost.assumptions)
-        return EstimateOutcome(row=_figures(result), inputs=inputs(layout.prepared), price=price)
+        price = scale_note(result.cost.price_ends, "wafer"), price_source(result.cost.assumptions)
+        row = WhatIfRow.from_parts(result.serving, result.system, result.cost, batch=result.batch)
+        return MachineEstimate(row, inputs(layout.prepared), price)
     except WseError as error:
-        return EstimateOutcome(error=error)
+        return error
 
 
-def _figures(result: EstimateResult) -> WhatIfRow:
-    """Return the compared figures of an estimate."""
-    return WhatIfRow.from_parts(result.serving, result.system, result.cost, batch=result.batch)
-
-
-def _row(change: Change, estimate: EstimateOutcome, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
+def _row(change: Change, estimate: MachineEstimate | WseError, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
     """Build the row of a change, with the ratios of its figures to the unchanged machine's figures.
 
     Args:
         change: Change of the machine, such as ``clock=x2``.
-        estimate: Outcome of the estimate for the changed machine.
+        estimate: Estimate for the changed machine, or the error.
         base: Row of the unchanged machine.
         request: The request on the unchanged machine.
     """
-    if estimate.row is None:
-        return WhatIfRow(change=change.name, value=change.value, reason=str(estimate.error))
+    if isinstance(estimate, WseError):
+        return WhatIfRow(change=change.name, value=change.value, reason=str(estimate))
     pairs = ((key, getattr(base, key), getattr(estimate.row, key)) for key in COMPARED)
     return replace(
         estimate.row,
