@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from wse.hardware.number import Grade, SourcedNumber, weakest
+from wse.hardware.number import Grade, weakest
 from wse.serving.gpus.load import gpu_numbers, stack_numbers
 from wse.serving.gpus.server import GpuServer
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
+from wse.studies.estimate.gpus.result import GpuCostResult, GpuEnergyResult
 from wse.studies.estimate.grades import SOURCES, GradeResult
 
 ARRIVALS_GRADE: Final[Grade] = "I"
@@ -15,7 +16,7 @@ ARRIVALS_GRADE: Final[Grade] = "I"
 
 
 def gpu_grades(
-    prepared_estimate: PreparedGpuEstimate, energy: SourcedNumber | None, cost: SourcedNumber | None
+    prepared_estimate: PreparedGpuEstimate, energy: GpuEnergyResult | None, cost: GpuCostResult | None
 ) -> dict[str, GradeResult]:
     """Return the evidence grades of an estimate, which state how reliable its numbers are.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from wse.hardware.number import SourcedNumber
 from wse.models.tensors.model_tensors import parameter_count
 from wse.program.routing import expected_experts
 from wse.serving.cost import system_cost, system_energy
@@ -58,8 +57,8 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
     read_s = server.prefill_s(shape.unread_tokens, shape.prefix_tokens)
     tpot_s = serving.tpot_s or decode.total_s
     drafts = _drafts(prepared_estimate)
-    energy = None if economics is None else system_energy(gpus, serving.tokens_per_s, economics)
-    cost = None if economics is None else system_cost(gpus, serving.tokens_per_s, economics)
+    energy = None if economics is None else _energy(gpus, serving.tokens_per_s, economics)
+    cost = None if economics is None else _cost(gpus, serving.tokens_per_s, economics)
     intervals = intervals_of(serving, sampled_gpu_figures(deployment, serving))
     return GpuEstimateResult(
         inputs=gpu_inputs(prepared_estimate),
@@ -103,8 +102,8 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         verify=_verify(prepared_estimate),
         drafts=drafts,
         published=_published(prepared_estimate, 1 / tpot_s, drafts),
-        energy=None if energy is None or economics is None else _energy(energy, economics),
-        cost=None if cost is None or economics is None else _cost(cost, economics),
+        energy=energy,
+        cost=cost,
         grades=gpu_grades(prepared_estimate, energy, cost),
         serving=serving,
         ranges={f"serving.{name}": interval for name, interval in intervals.items()},
@@ -197,8 +196,9 @@ def _verify(prepared_estimate: PreparedGpuEstimate) -> GpuVerifyResult | None:
     return GpuVerifyResult(tokens=tokens, s=verify_s, ratio_to_decode=verify_s / server.decode_s(users, context))
 
 
-def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
+def _energy(gpus: int, tokens_per_s: float, economics: Economics) -> GpuEnergyResult:
     """Return the energy per token with its range, and the assumed power behind it."""
+    energy = system_energy(gpus, tokens_per_s, economics)
     return GpuEnergyResult.from_parts(
         energy,
         joules_per_token=energy.value,
@@ -207,8 +207,9 @@ def _energy(energy: SourcedNumber, economics: Economics) -> GpuEnergyResult:
     )
 
 
-def _cost(cost: SourcedNumber, economics: Economics) -> GpuCostResult:
+def _cost(gpus: int, tokens_per_s: float, economics: Economics) -> GpuCostResult:
     """Return the cost per million tokens with its range, and the assumed price behind it."""
+    cost = system_cost(gpus, tokens_per_s, economics)
     return GpuCostResult.from_parts(
         cost,
         usd_per_million_tokens=cost.value,
