@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wse.backends.fabric.run_totals import TimedRun
+from wse.backends.fabric.model import Fabric
+from wse.backends.fabric.run_totals import RunTotals, TimedRun
 from wse.program.program import Program
 from wse.reports.progress import OnProgress, ignore
 from wse.serving.deployment.wafers import WaferDeployment
@@ -28,7 +29,6 @@ from wse.studies.estimate.sensitivity import changed_requests, sensitivity_resul
 from wse.studies.estimate.sram import estimate_sram, users_at_longer_contexts
 from wse.studies.estimate.timing.first_token import prompts_result
 from wse.studies.estimate.timing.latency import latency_result
-from wse.studies.estimate.timing.time_run import time_run
 from wse.studies.estimate.timing.verify import verify_result, verify_rewrites
 from wse.studies.estimate.token_results import token_results
 from wse.studies.options.settings import replaced_numbers
@@ -102,6 +102,15 @@ def estimate(
         write_estimate(trace, prepared_estimate, choice.program, timed_run, result.to_dict())
     on_progress(len(part_names), len(part_names), "")
     return result
+
+
+def time_run(prepared_estimate: PreparedEstimate, program: Program) -> TimedRun:
+    """Count the cycles needed to process the prompts and decode all new tokens of a request.
+
+    The first new token of each user is not decoded, because prefill already yields it.
+    """
+    clock = RunTotals(Fabric(program, prepared_estimate.wafer, prepared_estimate.software, prepared_estimate.meshes))
+    return TimedRun(clock, clock.prefill_all(), clock.decode_all(prepared_estimate.new_tokens - 1))
 
 
 def _layout_result(layout: ChosenLayout, timed_run: TimedRun) -> EstimateResult:
