@@ -25,9 +25,8 @@ from wse.serving.events import chunks, run
 from wse.serving.route import Visit, alone_cycles, as_loop, busy_cycles, visits_once
 from wse.studies.estimate.timing import first_token
 from wse.studies.estimate.timing import pipelining as module
-from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
-from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server, StageTimes
-from wse.studies.estimate.timing.stage_times import stage_times
+from wse.studies.estimate.timing.pipelining import Pipelining, PipeliningResult
+from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
@@ -49,9 +48,14 @@ def costs(program: Program, fabric: Fabric, lengths: tuple[int, ...]) -> Placed:
     return program, fabric, [fabric.prefill_cost(i) for i in range(len(program.prefill))], fabric.decode_cost(*lengths)
 
 
-def servers_on(times: StageTimes, route: tuple[Visit, ...]) -> list[Server]:
+def servers_on(times: Pipelining, route: tuple[Visit, ...]) -> list[Server]:
     """Return the servers that a route visits, in order."""
     return [times.servers[visit.server] for visit in route]
+
+
+def stage_times(fabric: Fabric, prefill: list[PhaseCost], decode: PhaseCost) -> Pipelining:
+    """Return the routes of prompt chunks and of a decoded token, whose cycles are not scaled."""
+    return Pipelining(fabric, prefill, decode, decode.cycles)
 
 
 CASES: list[dict[str, Any]] = [
@@ -175,7 +179,7 @@ def section_of(*, sram: int = 1 << 20, tied: bool = False, **options: Any) -> tu
     program = replace(program, sram_bytes_per_pe=sram)
     lengths = replace(OPTIONS, **options).prompt_tokens
     _, fabric, prefill, decode = costs(program, Fabric(program, MACHINE, SOFTWARE), lengths)
-    return pipelining_result(fabric, prefill, decode, decode.cycles), fabric, decode.cycles
+    return stage_times(fabric, prefill, decode).result(), fabric, decode.cycles
 
 
 def used_bytes(fabric: Fabric) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from wse.studies.estimate.economy import CostResult, EnergyResult, cost_result, 
 from wse.studies.estimate.grades import Grades
 from wse.studies.estimate.layouts.compiled_layout import deployment_of, timed_deployment
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
+from wse.studies.estimate.timing.pipelining import Pipelining, PipeliningResult
 from wse.studies.results.operating_points import ServingResult, serving_result
 from wse.studies.results.phases import DecodeResult, decode_result
 
@@ -60,7 +60,7 @@ def token_results(
         return TokenResults(deployment=deployment, serving=serving, cost=cost)
     decode = decode_result(clock.decode, spec.layer_count, wafer.clock_hz, program.batch)
     middle_cost = clock.fabric.decode_cost(*prepared_estimate.middle_context)
-    pipelining = pipelining_result(clock.fabric, prompts, middle_cost, clock.decode.cycles / clock.decode.runs)
+    pipelining = Pipelining(clock.fabric, prompts, middle_cost, clock.decode.cycles / clock.decode.runs).result()
     deployment = deployment_of(prepared_estimate, program, pipelining)
     serving = _serving(prepared_estimate, deployment)
     return TokenResults(

@@ -23,7 +23,7 @@ from wse.serving.goal import Goal
 from wse.serving.plan import plan
 from wse.studies.compile.layout_changes import Version
 from wse.studies.estimate.prepare import PreparedEstimate
-from wse.studies.estimate.timing.pipelining import PipeliningResult, pipelining_result
+from wse.studies.estimate.timing.pipelining import Pipelining, PipeliningResult
 from wse.studies.results.phases import mean_token_cycles
 from wse.studies.results.sram import users_at
 
@@ -40,9 +40,7 @@ def deployment_of(
             stages and of the inter-wafer links.
     """
     slots = program.batch
-    prompts, prompt_s = pipelining.prefill, max(server.prefill_busy_s for server in pipelining.servers) / slots
-    chunks = max(1.0, prompts.chunks / slots) if prompts is not None else 1.0
-    alone_s = slots * prompt_s if prompts is None else prompts.ttft_s(prepared_estimate.wafer)
+    prompt_s = max(server.prefill_busy_s for server in pipelining.servers) / slots
     return WaferDeployment(
         shape=prepared_estimate.shape,
         max_concurrency=users_at(program, prepared_estimate.shape.tokens),
@@ -52,8 +50,8 @@ def deployment_of(
         token_s=pipelining.single_stream_tpot_s,
         stage_s=max(server.decode_busy_s for server in pipelining.servers),
         prompt_s=prompt_s,
-        chunk_s=prompt_s / chunks,
-        delay_s=max(0.0, alone_s - slots * prompt_s),
+        chunk_s=prompt_s / max(1.0, pipelining.prefill.chunks / slots),
+        delay_s=max(0.0, pipelining.ttft_s - slots * prompt_s),
     )
 
 
@@ -67,8 +65,8 @@ def timed_deployment(prepared_estimate: PreparedEstimate, program: Program) -> W
     prompts = [fabric.prefill_cost(index) for index in range(len(program.prefill))]
     middle_cost = fabric.decode_cost(*prepared_estimate.middle_context)
     mean_cycles = mean_token_cycles(fabric, prepared_estimate)
-    pipelining = pipelining_result(fabric, prompts, middle_cost, mean_cycles, with_rows=False)
-    return deployment_of(prepared_estimate, program, pipelining)
+    pipelining = Pipelining(fabric, prompts, middle_cost, mean_cycles)
+    return deployment_of(prepared_estimate, program, pipelining.result(with_rows=False))
 
 
 Rank = tuple[bool, float, float]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.reports.result import Doc, Result
@@ -17,7 +16,7 @@ from wse.serving.pipelining import (
 from wse.serving.route import alone_cycles, as_loop, busiest_server, busy_cycles, scaled
 from wse.studies.estimate.timing.first_token import MAX_VISITS, ChunksResult, chunks_result
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK
-from wse.studies.estimate.timing.stage_times import stage_times
+from wse.studies.estimate.timing.stage_times import RouteReader
 from wse.studies.results.sram import streams_in_cache
 
 if TYPE_CHECKING:
@@ -110,38 +109,23 @@ class PipeliningResult(Result):
         float | None, Doc("fraction of time for which stages are idle with that number of streams")
     ] = None
     by_events: Annotated[EventsResult | None, Doc("a simulation event by event, as a check")] = None
-    prefill: Annotated[ChunksResult | None, Doc("the chunks of the prompts")] = None
-    ttft_s: Annotated[float | None, Doc("time to first token with pipelined chunks", "s")] = None
-    ttft_sequential_s: Annotated[float | None, Doc("time to first token with one chunk at a time", "s")] = None
+    prefill: Annotated[ChunksResult, Doc("the chunks of the prompts")]
+    ttft_s: Annotated[float, Doc("time to first token with pipelined chunks", "s")]
+    ttft_sequential_s: Annotated[float, Doc("time to first token with one chunk at a time", "s")]
     servers: Annotated[tuple[ServerResult, ...], Doc("regions and links")]
 
 
-def pipelining_result(
-    fabric: Fabric,
-    prefill: Sequence[PhaseCost],
-    decode: PhaseCost,
-    token_cycles: float,
-    *,
-    with_rows: bool = True,
-) -> PipeliningResult:
-    """Return the speed of a pipeline of stages with one or more batches in flight.
+class Pipelining:
+    """Computation of the speed of a pipeline with several streams (batches of users) in flight.
 
-    All batches are assumed to have the same number of tokens in their KV caches.
+    All streams are assumed to have the same number of tokens in their KV caches.
 
-    Args:
-        fabric: Timing model of the compiled Program.
-        prefill: Cycle count of each prompt chunk.
-        decode: Cycles to decode one token per user of a batch, for one length of the KV caches.
-        token_cycles: Mean cycles to decode such a token during a request. The cycles of all stages
-            and links in ``decode`` are scaled so that their sum is this number.
-        with_rows: Whether to also compute the speed for various batch counts and to simulate one of
-            them. This takes time.
+    Attributes:
+        servers: PE regions, links and host connections. A visit in a route refers to a server by
+            its index in this list.
+        prefill: Route of each prompt chunk, in order: its visits to servers, with their cycles.
+        decode: Route of a pass that decodes one token per user.
     """
-    return _Pipelining(fabric, prefill, decode, token_cycles).result(with_rows=with_rows)
-
-
-class _Pipelining:
-    """Computation of the speed of a pipeline with several streams (batches of users) in flight."""
 
     def __init__(self, fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost, token_cycles: float) -> None:
         """Determine how many streams saturate the pipeline, and for how many KV caches fit.
@@ -150,31 +134,43 @@ class _Pipelining:
 
         Args:
             fabric: Timing model of the compiled Program.
-            prefill: Cycle count of each prompt chunk.
+            prefill: Cycle count of each prompt chunk, from ``Fabric.prefill_cost``.
             decode: Cycles to decode one token per user of a stream, for one length of the KV
                 caches.
-            token_cycles: Mean cycles to decode such a token during a request.
+            token_cycles: Mean cycles to decode such a token during a request. The cycles of all
+                stages and links in ``decode`` are scaled so that their sum is this number.
         """
-        self._wafer, self._users, self._context = fabric.wafer, fabric.program.batch, fabric.program.context
+        program, reader = fabric.program, RouteReader(fabric)
+        self._wafer, self._users, self._context = fabric.wafer, program.batch, program.context
         self._token_cycles = token_cycles
-        times = stage_times(fabric, prefill, decode)
-        self._times = replace(times, decode=scaled(times.decode, token_cycles / alone_cycles(times.decode)))
-        self._route = as_loop(self._times.decode)
-        self._regions = self._times.servers_of_kind(REGION)
+        self.prefill = [reader.route(phase, cost) for phase, cost in zip(program.prefill, prefill, strict=True)]
+        decode_route = reader.route(program.decode, decode)
+        self.decode = scaled(decode_route, token_cycles / alone_cycles(decode_route))
+        self.servers = reader.servers
+        self._route = as_loop(self.decode)
+        self._regions = self.servers_of_kind(REGION)
         self._saturating_streams = streams_to_saturate(self._route)
-        self._kv_limited_streams = streams_in_cache(fabric.program)
+        self._kv_limited_streams = streams_in_cache(program)
 
-    def result(self, *, with_rows: bool) -> PipeliningResult:
+    def servers_of_kind(self, kind: str) -> tuple[int, ...]:
+        """Return the indices of all servers of one kind.
+
+        Args:
+            kind: Kind as in `Server`, such as ``region``.
+        """
+        return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)
+
+    def result(self, *, with_rows: bool = True) -> PipeliningResult:
         """Return the limits and speeds of the pipeline.
 
         Args:
-            with_rows: Whether to add rows with the speed for various stream counts.
+            with_rows: Whether to also compute the speed for various stream counts and to simulate
+                one of them. This takes time.
         """
         server, work = busiest_server(self._route)
         is_kv_limited = self._kv_limited_streams < self._saturating_streams
         rows = tuple(self._row(streams) for streams in self._counts()) if with_rows else ()
-        routes = self._times.prefill
-        prefill = chunks_result(routes, self._times.servers, self._wafer) if routes else None
+        prefill = chunks_result(self.prefill, self.servers, self._wafer)
         return PipeliningResult(
             stages=len(self._regions),
             users_per_stream=self._users,
@@ -185,14 +181,14 @@ class _Pipelining:
             streams_to_saturate=self._saturating_streams,
             tokens_per_s_at_saturation=self._tokens_per_s(work),
             kv_limited_streams=self._kv_limited_streams,
-            limited_by="KV cache" if is_kv_limited else self._times.servers[server].name,
+            limited_by="KV cache" if is_kv_limited else self.servers[server].name,
             rows=rows,
             tokens_per_s_at_kv_limit=rows[-1].tokens_per_s if rows else None,
             bubble_fraction=rows[-1].bubble_fraction if rows else None,
             by_events=self._by_events() if rows else None,
             prefill=prefill,
-            ttft_s=None if prefill is None else prefill.ttft_s(self._wafer),
-            ttft_sequential_s=None if prefill is None else prefill.sequential_s + self._wafer.host_round_trip_s / 2,
+            ttft_s=prefill.ttft_s(self._wafer),
+            ttft_sequential_s=prefill.sequential_s + self._wafer.host_round_trip_s / 2,
             servers=self._servers(),
         )
 
@@ -217,9 +213,7 @@ class _Pipelining:
             kinds: Kinds of servers: PE regions, links, wafer links or host links.
         """
         work = busy_cycles([self._route])
-        cycles = max(
-            (work.get(number, 0.0) for kind in kinds for number in self._times.servers_of_kind(kind)), default=0.0
-        )
+        cycles = max((work.get(number, 0.0) for kind in kinds for number in self.servers_of_kind(kind)), default=0.0)
         return self._seconds(cycles) if cycles else None
 
     def _counts(self) -> list[int]:
@@ -247,7 +241,7 @@ class _Pipelining:
             tokens_per_s_per_user=self._tokens_per_s(pass_interval.cycles) / (streams * self._users),
             bubble_fraction=idle_fraction([self._route], self._regions, pass_interval.cycles),
             fill_and_drain_bubble_fraction=idle_fraction([self._route] * streams, self._regions, fill_and_drain_cycles),
-            limited_by="latency" if pass_interval.cycles > work else self._times.servers[server].name,
+            limited_by="latency" if pass_interval.cycles > work else self.servers[server].name,
             exact=pass_interval.exact,
         )
 
@@ -277,9 +271,9 @@ class _Pipelining:
 
         A stream is a batch of users.
         """
-        decode, prefill = busy_cycles([self._times.decode]), busy_cycles(self._times.prefill)
-        latency = dict.fromkeys(range(len(self._times.servers)), 0.0)
-        for visit in self._times.decode:
+        decode, prefill = busy_cycles([self.decode]), busy_cycles(self.prefill)
+        latency = dict.fromkeys(range(len(self.servers)), 0.0)
+        for visit in self.decode:
             latency[visit.server] += visit.latency_cycles
         return tuple(
             ServerResult.from_parts(
@@ -288,5 +282,5 @@ class _Pipelining:
                 decode_latency_s=self._seconds(latency[number]),
                 prefill_busy_s=self._seconds(prefill.get(number, 0.0)),
             )
-            for number, server in enumerate(self._times.servers)
+            for number, server in enumerate(self.servers)
         )

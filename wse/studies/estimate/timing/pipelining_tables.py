@@ -36,11 +36,10 @@ def _pipelining_table(pipelining: PipeliningResult) -> Table:
     if events is not None:
         rates_text = f"{count(events.tokens_per_s)} tokens/s, closed form {count(events.closed_form_tokens_per_s)}"
         rows.append(("event by event", f"{plural(events.streams, 'stream')}: {rates_text}"))
-    if prefill is not None and pipelining.ttft_s is not None:
-        text = f"{plural(prefill.chunks, 'chunk')}: {seconds(prefill.pipelined_s)}"
-        if prefill.chunks > 1:
-            text += f" pipelined, {seconds(prefill.sequential_s)} one at a time"
-        rows += [("prompt", text), ("first token", f"after {seconds(pipelining.ttft_s)}")]
+    text = f"{plural(prefill.chunks, 'chunk')}: {seconds(prefill.pipelined_s)}"
+    if prefill.chunks > 1:
+        text += f" pipelined, {seconds(prefill.sequential_s)} one at a time"
+    rows += [("prompt", text), ("first token", f"after {seconds(pipelining.ttft_s)}")]
     return pair_table(
         rows, "Streams through the stages", f"{plural(pipelining.stages, 'stage')}; {stream}; decode alone"
     )

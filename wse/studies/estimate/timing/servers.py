@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wse.reports.terminal import number_ranges
-from wse.serving.route import PassRoute
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
 
@@ -39,29 +38,3 @@ class Server:
                 return f"link out of wafer {self.wafer}"
             case _:
                 return f"link of the host to wafer {self.wafer}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageTimes:
-    """How long prompts and tokens occupy each server of a compiled Program.
-
-    A server is a PE region, a link or a host connection. A route is a sequence of visits to
-    servers, with the cycle count of each visit.
-
-    Attributes:
-        servers: The servers. A visit in a route refers to a server by its index in this tuple.
-        prefill: Route of each prompt chunk, in order.
-        decode: Route of a pass that decodes one token per user.
-    """
-
-    servers: tuple[Server, ...]
-    prefill: tuple[PassRoute, ...]
-    decode: PassRoute
-
-    def servers_of_kind(self, kind: str) -> tuple[int, ...]:
-        """Return the indices of all servers of one kind.
-
-        Args:
-            kind: Kind as in `Server`, such as ``region``.
-        """
-        return tuple(number for number, server in enumerate(self.servers) if server.kind == kind)

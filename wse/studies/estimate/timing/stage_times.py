@@ -16,7 +16,6 @@ phase.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -30,7 +29,7 @@ from wse.program.transfers.stage_streams import StageStream
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.serving.route import PassRoute, Visit, alone_cycles, busiest_server
 from wse.serving.simulation.staged_costs import PassTime
-from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server, StageTimes
+from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server
 
 if TYPE_CHECKING:
     from wse.backends.fabric.model import Fabric
@@ -75,23 +74,6 @@ class _Segment(NamedTuple):
     server: int
     stream: _Stream | None
     is_before_arrival: bool
-
-
-def stage_times(fabric: Fabric, prefill: Sequence[PhaseCost], decode: PhaseCost) -> StageTimes:
-    """Break down the cycle counts of prompt chunks and of a decode pass by PE region and link.
-
-    Args:
-        fabric: Timing model of the compiled Program.
-        prefill: Cycle count of each chunk, from ``Fabric.prefill_cost``.
-        decode: Cycles to decode one token per user, for any KV-cache length.
-    """
-    reader = RouteReader(fabric)
-    program = fabric.program
-    return StageTimes(
-        prefill=tuple(reader.route(phase, cost) for phase, cost in zip(program.prefill, prefill, strict=True)),
-        decode=reader.route(program.decode, decode),
-        servers=tuple(reader.servers),
-    )
 
 
 class RouteReader:
