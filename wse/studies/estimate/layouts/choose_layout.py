@@ -249,11 +249,12 @@ def _to_chosen_layout(
         best: The best layout.
         layouts: All ranked layouts. The record covers the searches that found them.
     """
-    compilation = with_chosen(best.prepared, best.search_result, best.candidate, best.finalist)
+    prepared = best.version.prepared
+    compilation = with_chosen(prepared, best.search_result, best.candidate, best.finalist)
     searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
     return ChosenLayout(
         searched=prepared_estimate,
-        prepared=best.prepared,
+        prepared=prepared,
         compilation=with_trials(prepared_estimate, compilation, searches),
     )
 

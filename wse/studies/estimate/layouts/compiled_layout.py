@@ -14,8 +14,6 @@ from typing import Any
 from wse.backends.fabric.model import Fabric
 from wse.cache.content_key import content_key
 from wse.cache.records import cached
-from wse.compiler.choice import Choice
-from wse.compiler.options import Options
 from wse.compiler.search.search import Candidate, Compilation
 from wse.program.program import Program
 from wse.serving.deployment.wafers import WaferDeployment
@@ -80,8 +78,8 @@ class CompiledLayout:
     A layout is a division of the wafers into rectangles of PEs, each of which stores some layers.
 
     Attributes:
-        prepared: The request, with the number of users per pass for which the layout is compiled.
-        options, choice: Options and choices of the compiler for the layout.
+        version: The inputs from which the layout is compiled: the request, with the number of users
+            per pass, and options and choices of the compiler. Changes start with them.
         compile_layout: Function that returns the compiled layout, and None if it does not fit. It
             compiles the layout on the first call, because only the chosen layout is needed.
         deployment: The model as deployed on this layout, from which speed and cost are computed.
@@ -90,18 +88,11 @@ class CompiledLayout:
             layout that the search found, the index of the original layout.
     """
 
-    prepared: PreparedEstimate
-    options: Options
-    choice: Choice
+    version: Version[PreparedEstimate]
     compile_layout: Callable[[], Candidate | None]
     deployment: WaferDeployment
     search_result: Compilation
     finalist: int
-
-    @property
-    def version(self) -> Version[PreparedEstimate]:
-        """The inputs from which this layout was compiled, with which changes start."""
-        return Version(self.prepared, self.options, self.choice)
 
     @property
     def candidate(self) -> Candidate:
@@ -130,9 +121,7 @@ class CompiledLayout:
 
 
 def compiled_layout(
-    prepared_estimate: PreparedEstimate,
-    options: Options,
-    choice: Choice,
+    version: Version[PreparedEstimate],
     compile_layout: Callable[[], Candidate | None],
     search_result: Compilation,
     finalist: int,
@@ -142,16 +131,16 @@ def compiled_layout(
     The times come from the cache if possible. The result is None if the layout does not fit.
 
     Args:
-        prepared_estimate: The request, with the users per pass for which the layout is compiled.
-        options, choice: Options and choices of the compiler for the layout.
+        version: The request, with the users per pass for which the layout is compiled, and options
+            and choices of the compiler.
         compile_layout: Function that returns the compiled layout, or None if it does not fit. It is
             called only if the cache has no times of the layout.
         search_result: Result of the search that found this layout or its original.
         finalist: Index of the layout in ``search_result.compiled_trials``. For a variant of a
             layout that the search found, the index of the original layout.
     """
-    p = prepared_estimate
-    inputs = p.spec, p.wafer, p.software, p.options, p.new_tokens, options, choice
+    p = version.prepared
+    inputs = p.spec, p.wafer, p.software, p.options, p.new_tokens, version.options, version.choice
     key = None if p.meshes else content_key("deployment", *inputs)
 
     def compute() -> WaferDeployment | None:
@@ -163,9 +152,7 @@ def compiled_layout(
     if deployment is None:
         return None
     return CompiledLayout(
-        prepared=p,
-        options=options,
-        choice=choice,
+        version=version,
         compile_layout=compile_layout,
         deployment=replace(deployment, shape=p.shape, economics=p.economics),
         search_result=search_result,

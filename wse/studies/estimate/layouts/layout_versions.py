@@ -116,7 +116,7 @@ class LayoutVersions:
         """
         version = Version(prepared_estimate, candidate.options, candidate.choice)
         if self._layouts.get(version.key) is None:
-            self._layouts[version.key] = compiled_layout(*version, lambda: candidate, search_result, finalist)
+            self._layouts[version.key] = compiled_layout(version, lambda: candidate, search_result, finalist)
         layout = self._layouts[version.key]
         assert layout is not None  # the search has compiled it
         return layout
@@ -150,7 +150,7 @@ class LayoutVersions:
             has_room = room_tokens >= version.prepared.options.cache_tokens
             compile_version = cache(partial(recompiled, version))
             self._layouts[version.key] = (
-                compiled_layout(*version, compile_version, layout.search_result, layout.finalist) if has_room else None
+                compiled_layout(version, compile_version, layout.search_result, layout.finalist) if has_room else None
             )
         return self._layouts[version.key]
 
@@ -170,9 +170,9 @@ class LayoutVersions:
             change: The change.
             layout: The layout that would be changed.
         """
-        chunk, slots = layout.choice.prefill_chunk, layout.deployment.slots
+        chunk, slots = layout.version.choice.prefill_chunk, layout.deployment.slots
         for effect in reversed(self._effects[change, *_similar_key(layout)]):
-            old_chunk = effect.old_layout.choice.prefill_chunk
+            old_chunk = effect.old_layout.version.choice.prefill_chunk
             if (
                 effect.old_layout.deployment.slots in (slots, slots // 2)
                 and not (change is shorter_chunks and old_chunk < chunk)
@@ -184,5 +184,5 @@ class LayoutVersions:
 
 def _similar_key(layout: CompiledLayout) -> tuple[object, ...]:
     """Return the properties of a layout that similar layouts share."""
-    options, choice = layout.options, layout.choice
+    _, options, choice = layout.version
     return choice.layout(options.mapping), options.groups, options.experts, choice.prefill

@@ -20,6 +20,7 @@ from wse.serving.goal import LATENCY, THROUGHPUT, Goal
 from wse.serving.plan import Plan, plan
 from wse.studies.compile.capacity import min_planned_users, users_by_bytes
 from wse.studies.compile.choose import NARROW
+from wse.studies.compile.layout_changes import Version
 from wse.studies.estimate.layouts.compiled_layout import CompiledLayout, compiled_layout
 from wse.studies.estimate.layouts.improved_layouts import improved_layouts
 from wse.studies.estimate.layouts.layout_versions import LayoutVersions
@@ -170,9 +171,8 @@ class LayoutRanking:
         """The fastest layout for one user, or one that is almost as fast but has more room."""
         search_result = self._search(self._prepared, NARROW)
         candidate = search_result.candidates[0]
-        layout = compiled_layout(
-            self._prepared, candidate.options, candidate.choice, lambda: candidate, search_result, 0
-        )
+        version = Version(self._prepared, candidate.options, candidate.choice)
+        layout = compiled_layout(version, lambda: candidate, search_result, 0)
         assert layout is not None  # the candidate is compiled
         self._known_room = max(self._known_room, layout.deployment.max_concurrency)
         return layout
