@@ -120,19 +120,11 @@ def _sampled_economics(
         values_at(economics.sources[key], probabilities_of(name, samples)).tolist()
         for key, name in zip(keys, names, strict=True)
     ]
-    return [
-        replace(
-            economics,
-            sources={
-                **economics.sources,
-                **{
-                    key: replace(economics.sources[key], value=value, range=None)
-                    for key, value in zip(keys, pair, strict=True)
-                },
-            },
-        )
+    samples_by_key = (
+        {key: replace(economics.sources[key], value=value, range=None) for key, value in zip(keys, pair, strict=True)}
         for pair in zip(*values, strict=True)
-    ]
+    )
+    return [replace(economics, sources={**economics.sources, **sampled}) for sampled in samples_by_key]
 
 
 def figures_of(samples: Sequence[Machine], users: int) -> dict[str, F64]:

@@ -22,7 +22,6 @@ from wse.reports.progress import OnProgress
 from wse.reports.terminal import printable
 from wse.serving.goal import COST, Goal
 from wse.serving.prices import prices_without_gpus
-from wse.studies.compare.checks import check
 from wse.studies.compare.grid.axes import (
     combinations_of,
     compared_counts,
@@ -79,7 +78,6 @@ def plan_machines(request: CompareRequest, on_progress: OnProgress, pool: Pool) 
         DoesNotFit: No machine has room for the model and the cache of one user.
         WseBug: A combination ended in a bug in wse.
     """
-    check(request)
     targets = request.targets
     lengths = _lengths(request)
     samples: RowSamples = {}
