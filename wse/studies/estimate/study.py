@@ -22,7 +22,8 @@ from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layo
 from wse.studies.estimate.layouts.result import search_result
 from wse.studies.estimate.layouts.room import cache_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
-from wse.studies.estimate.ranges.study import contributions_of, ranges_of, uncertainty_of
+from wse.studies.estimate.ranges.sampled_figures import intervals_of, sampled_figures
+from wse.studies.estimate.ranges.study import contributions_of, uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.estimate.sensitivity import changed_requests, sensitivity_result
@@ -89,8 +90,7 @@ def estimate(
         def estimate_changed(name: str, changed_request: EstimateRequest) -> EstimateResult:
             """Report progress, and return the estimate of a changed request."""
             on_progress(part_names.index(name), len(part_names), name)
-            layout = choose_layout(prepare_estimate(changed_request))
-            return estimate_of(layout.prepared, layout.compilation.program)
+            return estimate_on_best_layout(changed_request)
 
         result = replace(result, sensitivity=sensitivity_result(result, changed_by_name, estimate_changed))
     # 6. Trace.
@@ -162,9 +162,10 @@ def with_ranges(
         deployment: The deployment from which serving speeds are computed.
     """
     serving, uncertainty = result.serving, uncertainty_of(prepared_estimate, program)
+    figures = sampled_figures(uncertainty, deployment, serving.users, serving.replicas)
     return replace(
         result,
-        ranges={f"serving.{name}": interval for name, interval in ranges_of(uncertainty, deployment, serving).items()},
+        ranges={f"serving.{name}": interval for name, interval in intervals_of(serving, figures).items()},
         uncertainty=contributions_of(uncertainty, deployment, serving)
         if prepared_estimate.request.uncertainty
         else None,
@@ -182,6 +183,12 @@ class TimedEstimate:
 def timed_estimate(prepared_estimate: PreparedEstimate, program: Program) -> TimedEstimate:
     """Estimate the speed and cost of a compiled model, and return the deployment as well."""
     return result_of(prepared_estimate, program, time_run(prepared_estimate, program))
+
+
+def estimate_on_best_layout(request: EstimateRequest) -> EstimateResult:
+    """Estimate a request on the layout that is best for it, without ranges and drafts."""
+    layout = choose_layout(prepare_estimate(request))
+    return estimate_of(layout.prepared, layout.compilation.program)
 
 
 def estimate_of(prepared_estimate: PreparedEstimate, program: Program) -> EstimateResult:

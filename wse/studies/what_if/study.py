@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from wse.cache.records import cached
 from wse.errors import BadInput, WseError
@@ -13,11 +12,9 @@ from wse.reports.progress import OnProgress, ignore
 from wse.reports.shared_tables import price_source, scale_note
 from wse.reports.terminal import plural
 from wse.studies.estimate.cached import request_key
-from wse.studies.estimate.inputs import inputs
-from wse.studies.estimate.layouts.choose_layout import choose_layout
-from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
-from wse.studies.estimate.study import estimate_of
+from wse.studies.estimate.result import EstimateResult
+from wse.studies.estimate.study import estimate_on_best_layout
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.options.option import replace_options
 from wse.studies.options.settings import SOFTWARE, WAFER, with_settings
@@ -27,21 +24,6 @@ from wse.studies.workers.engine_pool import each_output, engine_pool
 
 AS_IT_IS = "as it is"
 COMPARED = ("wafers", "tokens_per_s_per_user", "tokens_per_s", "ttft_s", "usd_per_million_tokens", "max_users")
-
-
-class MachineEstimate(NamedTuple):
-    """Figures of the unchanged machine, or of the machine with a change.
-
-    Attributes:
-        row: The figures.
-        inputs: The options with defaults filled in, and the batch size of the selected layout.
-        price: Two strings: a note on how the costs change with the price, and the price with its
-            source.
-    """
-
-    row: WhatIfRow
-    inputs: dict[str, str | int | float]
-    price: tuple[str, str]
 
 
 def what_if(
@@ -85,7 +67,7 @@ def _estimate_all(
     requests = [base_request, *(replace_options(base_request, settings=change.settings) for change in changes)]
     names = [AS_IT_IS, *(f"{change.name} {change.value}" for change in changes)]
     on_progress(0, len(requests), AS_IT_IS)
-    outcomes: dict[int, MachineEstimate | WseError] = {}
+    outcomes: dict[int, EstimateResult | WseError] = {}
     with engine_pool(engine, jobs) as pool:
         outputs = each_output(
             pool,
@@ -102,12 +84,14 @@ def _estimate_all(
             outcomes[item] = outcome
             on_progress(len(outcomes), len(requests), names[item])
     unchanged = outcomes[0]
-    assert isinstance(unchanged, MachineEstimate)  # its error is raised above
-    rows = [_row(change, outcomes[at], unchanged.row, base_request) for at, change in enumerate(changes, 1)]
+    assert isinstance(unchanged, EstimateResult)  # its error is raised above
+    base = _figures(unchanged)
+    rows = [_row(change, outcomes[at], base, base_request) for at, change in enumerate(changes, 1)]
     if all(row.reason is not None for row in rows):
         raise BadInput(f"--what-if: none of {plural(len(rows), 'change')} is possible: {names[1]}: {rows[0].reason}")
     rows.sort(key=lambda row: row.effect, reverse=True)
-    return WhatIfResult(inputs=unchanged.inputs, base=unchanged.row, changes=tuple(rows), price=unchanged.price)
+    price = scale_note(unchanged.cost.price_ends, "wafer"), price_source(unchanged.cost.assumptions)
+    return WhatIfResult(inputs=unchanged.inputs, base=base, changes=tuple(rows), price=price)
 
 
 def check(request: EstimateRequest) -> None:
@@ -132,23 +116,20 @@ def check(request: EstimateRequest) -> None:
         raise BadInput("--new-tokens 1: nothing is decoded after the first token; give at least 2 for --what-if")
 
 
-def estimate_change(request: EstimateRequest) -> MachineEstimate | WseError:
-    """Estimate a request, and return the figures, or the error if the user can correct it.
-
-    The layout is selected as in ``wse estimate``.
-    """
+def estimate_change(request: EstimateRequest) -> EstimateResult | WseError:
+    """Estimate a request on its best layout, or return an error that the user can correct."""
     try:
-        prepared_estimate = prepare_estimate(request)
-        layout = choose_layout(prepared_estimate)
-        result = estimate_of(layout.prepared, layout.compilation.program)
-        price = scale_note(result.cost.price_ends, "wafer"), price_source(result.cost.assumptions)
-        row = WhatIfRow.from_parts(result.serving, result.system, result.cost, batch=result.batch)
-        return MachineEstimate(row, inputs(layout.prepared), price)
+        return estimate_on_best_layout(request)
     except WseError as error:
         return error
 
 
-def _row(change: Change, estimate: MachineEstimate | WseError, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
+def _figures(result: EstimateResult) -> WhatIfRow:
+    """Return the compared figures of an estimate."""
+    return WhatIfRow.from_parts(result.serving, result.system, result.cost, batch=result.batch)
+
+
+def _row(change: Change, estimate: EstimateResult | WseError, base: WhatIfRow, request: EstimateRequest) -> WhatIfRow:
     """Build the row of a change, with the ratios of its figures to the unchanged machine's figures.
 
     Args:
@@ -159,9 +140,10 @@ def _row(change: Change, estimate: MachineEstimate | WseError, base: WhatIfRow, 
     """
     if isinstance(estimate, WseError):
         return WhatIfRow(change=change.name, value=change.value, reason=str(estimate))
-    pairs = ((key, getattr(base, key), getattr(estimate.row, key)) for key in COMPARED)
+    row = _figures(estimate)
+    pairs = ((key, getattr(base, key), getattr(row, key)) for key in COMPARED)
     return replace(
-        estimate.row,
+        row,
         change=change.name,
         value=change.value,
         numbers=_before_and_after(change, request),

@@ -20,8 +20,8 @@ from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape, operating_point
 from wse.studies.estimate.ranges.constants import SAMPLES, UncertainConstant, probabilities_of, values_at
 from wse.studies.estimate.ranges.model_error import FILE, ErrorKind, ModelError, error_distribution, model_error
-from wse.studies.estimate.ranges.sampled_figures import Uncertainty, sampled_figures
-from wse.studies.estimate.ranges.study import contributions_of, ranges_of
+from wse.studies.estimate.ranges.sampled_figures import Uncertainty, intervals_of, sampled_figures
+from wse.studies.estimate.ranges.study import contributions_of
 from wse.studies.estimate.ranges.surface import ResponseSurface
 from wse.studies.results.operating_points import OperatingPointResult, point_result
 
@@ -76,8 +76,13 @@ def point(deployment: WaferDeployment = DEPLOYMENT) -> OperatingPointResult:
     return point_result(operating_point(deployment, 1))
 
 
+def ranges_of(uncertainty: Uncertainty, deployment: WaferDeployment = DEPLOYMENT) -> dict[str, RangeResult]:
+    """Return the intervals of the figures of one user."""
+    return intervals_of(point(deployment), sampled_figures(uncertainty, deployment, 1, 1))
+
+
 def test_without_ranges_and_model_error_there_is_no_interval() -> None:
-    ranges = ranges_of(uncertainty(), DEPLOYMENT, point())
+    ranges = ranges_of(uncertainty())
     assert set(ranges) == {"ttft_s", "tpot_s", "tokens_per_s_per_user", "tokens_per_s"}
     for interval in ranges.values():
         assert interval.low == pytest.approx(interval.value)
@@ -88,7 +93,7 @@ def test_without_ranges_and_model_error_there_is_no_interval() -> None:
 
 
 def test_interval_of_a_uniform_range_has_its_quantiles() -> None:
-    interval = ranges_of(uncertainty(0.2), DEPLOYMENT, point())["tpot_s"]
+    interval = ranges_of(uncertainty(0.2))["tpot_s"]
     assert interval.low / interval.value == pytest.approx(1 - 0.2 * 0.9, abs=0.002)
     assert interval.high / interval.value == pytest.approx(1 + 0.2 * 0.9, abs=0.002)
 
@@ -125,7 +130,7 @@ def test_price_and_power_are_sampled() -> None:
         sources={"wafer_power_w": number(20_000, 15_000, 25_000), "wafer_usd_per_hour": number(60, 40, 100)},
     )
     deployment = replace(DEPLOYMENT, economics=economics)
-    ranges = ranges_of(uncertainty(), deployment, point(deployment))
+    ranges = ranges_of(uncertainty(), deployment)
     cost, energy = ranges["usd_per_million_tokens"], ranges["joules_per_token"]
     assert cost.low / cost.value == pytest.approx((60 - 20 * 0.9) / 60, rel=0.01)
     assert cost.high / cost.value == pytest.approx((60 + 40 * 0.9) / 60, rel=0.01)

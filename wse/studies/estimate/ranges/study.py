@@ -8,7 +8,7 @@ import numpy as np
 
 from wse.arrays import F64
 from wse.program.program import Program
-from wse.reports.intervals import CONFIDENCE, RangeResult
+from wse.reports.intervals import CONFIDENCE
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.estimate.ranges.constants import SAMPLES, uncertain_constants
@@ -19,8 +19,6 @@ from wse.studies.estimate.ranges.sampled_figures import (
     DECODE_ERROR,
     PREFILL_ERROR,
     Uncertainty,
-    intervals_of,
-    sampled_figures,
     sampled_times,
     speeds_of,
 )
@@ -47,22 +45,6 @@ def uncertainty_of(prepared_estimate: PreparedEstimate, program: Program) -> Unc
         decode_error=model_error("decode", str(machine.software)),
         prefill_error=model_error("prefill", str(machine.software)),
     )
-
-
-def ranges_of(
-    uncertainty: Uncertainty, deployment: WaferDeployment, point: OperatingPointResult
-) -> dict[str, RangeResult]:
-    """Return the 90 % intervals of the headline figures of an operating point.
-
-    Args:
-        uncertainty: The constants and model errors that make the times uncertain.
-        deployment: The deployment with the stated constants.
-        point: The operating point: its users, replicas and figures with the stated constants.
-
-    Returns:
-        Intervals, keyed by field of the operating point.
-    """
-    return intervals_of(point, sampled_figures(uncertainty, deployment, point.users, point.replicas))
 
 
 def contributions_of(
