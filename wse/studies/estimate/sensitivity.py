@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Final
 
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.load import load_software
@@ -13,6 +14,9 @@ from wse.studies.estimate.result import ChangeResult, EstimateResult
 from wse.studies.estimate.sram import RESEARCH
 from wse.studies.options.option import replace_options
 from wse.studies.options.settings import with_replaced
+
+NUMBERS: Final = ("wafers", "kv_capacity_tokens", "ttft_s", "tokens_per_s_per_user", "tokens_per_s")
+"""Fields of `ChangeResult` that are compared with those of the unchanged request."""
 
 
 def changed_requests(prepared_estimate: PreparedEstimate) -> dict[str, EstimateRequest]:
@@ -58,27 +62,21 @@ def sensitivity_result(
         One record per change, with the new numbers and their ratios to the unchanged numbers. If
         the model no longer fits, the record only says so.
     """
-    original_numbers = _leading_numbers(result)
+    original = _row("", result)
     rows: list[ChangeResult] = []
     for name, request in requests.items():
         try:
-            changed_numbers = _leading_numbers(estimate_request(name, request))
+            changed = _row(name, estimate_request(name, request))
         except (BadInput, DoesNotFit):  # the model, or the caches of the users
             rows.append(ChangeResult(change=name, fits=False))
             continue
-        factors = {key: changed_numbers[key] / value for key, value in original_numbers.items() if value}
-        rows.append(ChangeResult(change=name, fits=True, **changed_numbers, factors=factors))
+        pairs = ((key, getattr(original, key), getattr(changed, key)) for key in NUMBERS)
+        rows.append(replace(changed, factors={key: new / old for key, old, new in pairs if old}))
     return tuple(rows)
 
 
-def _leading_numbers(result: EstimateResult) -> dict[str, Any]:
-    """Return the main numbers of an estimate, keyed by `ChangeResult` field name."""
-    leading: dict[str, Any] = {
-        "wafers": result.system.wafers,
-        "kv_capacity_tokens": result.sram.kv_capacity_tokens,
-        "ttft_s": result.latency.ttft_s,
-    }
-    if result.decode is not None:
-        leading["tokens_per_s_per_user"] = result.decode.tokens_per_s_per_user
-        leading["tokens_per_s"] = result.decode.tokens_per_s
-    return leading
+def _row(name: str, result: EstimateResult) -> ChangeResult:
+    """Return the main numbers of the estimate with a change, still without factors."""
+    return ChangeResult.from_parts(
+        result.system, result.sram, result.latency, result.decode, change=name, fits=True, factors=None
+    )
