@@ -17,6 +17,7 @@ from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
 from wse.reports.terminal import count, in_bytes, plural
 from wse.studies.estimate.layouts.room import RoomResult, room_table
+from wse.studies.results.operating_points import ServingResult
 from wse.studies.results.sram import (
     BytesByUse,
     SramResult,
@@ -152,9 +153,8 @@ def sram_tables(
     sram: EstimateSram,
     batch: int,
     context: int,
+    serving: ServingResult,
     *,
-    prefix_tokens: int,
-    replicas: int,
     for_one_user: bool,
     detail: bool,
     width: int,
@@ -165,8 +165,7 @@ def sram_tables(
         sram: SRAM use to show.
         batch: Number of users whose tokens are decoded in one pass.
         context: Requested context per user in tokens.
-        prefix_tokens: Tokens at the start of every prompt that all users share.
-        replicas: Number of identical machines that share the users.
+        serving: Numbers of shared tokens and of replicas.
         for_one_user: Whether the layout was chosen for the latency of a single user.
         detail: Whether to add the size of the code, and a table with the SRAM use of one PE of each
             stage.
@@ -188,22 +187,19 @@ def sram_tables(
     room = [] if sram.room is None else [room_table(sram.room, context)]
     return [
         fullest_pe_table,
-        _users_table(sram, context, prefix_tokens, replicas, for_one_user=for_one_user),
+        _users_table(sram, context, serving, for_one_user=for_one_user),
         *room,
         *([_stages_table(sram.stages)] if detail else []),
     ]
 
 
-def _users_table(
-    sram: EstimateSram, max_context: int, prefix_tokens: int, replicas: int, *, for_one_user: bool
-) -> Table:
+def _users_table(sram: EstimateSram, max_context: int, serving: ServingResult, *, for_one_user: bool) -> Table:
     """Return a table of the number of users whose KV caches fit, by context length.
 
     Args:
         sram: SRAM use, with the numbers of users of one replica.
         max_context: Maximum context for which the buffers of the layout are large enough, in tokens.
-        prefix_tokens: Tokens at the start of every prompt that all users share, for the note.
-        replicas: Number of identical machines that share the users, for the note.
+        serving: Numbers of shared tokens and of replicas, for the note.
         for_one_user: Whether the layout was chosen for the latency of a single user. A note then
             says how to find layouts with more room.
     """
@@ -214,8 +210,8 @@ def _users_table(
     ]
     columns = (Column(key="name"), *(number(str(row.context)) for row in users))
     note = "; --users N and --most-users search for layouts with more room" if for_one_user else ""
-    replica = ", on one replica" if replicas > 1 else ""
-    prefix = f", with {plural(prefix_tokens, 'shared token')}" if prefix_tokens else ""
+    replica = ", on one replica" if serving.replicas > 1 else ""
+    prefix = f", with {plural(serving.prefix_tokens, 'shared token')}" if serving.prefix_tokens else ""
     block_text = (
         f"a KV cache grows in blocks of {plural(sram.block_tokens, 'token')}, one per PE row of the stage whose memory "
         "fills first"
