@@ -30,7 +30,6 @@ from wse.studies.estimate.drafts import placement
 from wse.studies.estimate.layouts import layout_versions, searches
 from wse.studies.estimate.prepare import PreparedEstimate
 from wse.studies.serve_sim.machines import compile_service, drafts, layouts, wafers
-from wse.studies.what_if import study as what_if_study
 from wse_kernels import library, precompile
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # tests of downloads start a server of their own
@@ -121,8 +120,7 @@ def one_search() -> Iterator[None]:
         patch.setattr(drafts, "wafer_costs", memoized(drafts.wafer_costs, search_key))
         for module in (estimate_study, rows, combination, wafers):
             patch.setattr(module, "uncertainty_of", uncertainty)
-        modules = compile_service, layouts, compile_study, placement, what_if_study
-        for module in (estimate_study, combination, *modules):
+        for module in (estimate_study, combination, compile_service, layouts, compile_study, placement):
             patch.setattr(module, "choose_layout", layout)
         room = memoized(users_that_fit, room_key)
         for module in (layout_versions, compile_room):
