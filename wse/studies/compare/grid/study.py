@@ -82,15 +82,11 @@ class Grid:
 
     Attributes:
         first: The model and options, prepared for the smallest number of wafers.
-        names: The compared mappings.
-        counts: The compared numbers of wafers, ascending.
         results: Results of each combination: sorted by mapping, then by objective, then by number
             of wafers.
     """
 
     first: PreparedEstimate
-    names: Sequence[str]
-    counts: tuple[int, ...]
     results: Sequence[CombinationRows]
 
     @property
@@ -133,13 +129,10 @@ def grid_of(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Gri
     on_progress(0, 1, str(request.base.model))
     first = prepared_on_fewest_wafers(request)
     combinations = combinations_of(request, first, compared_counts(request, first))
-    names = list(dict.fromkeys(combination.mapping for combination in combinations))
-    counts = tuple(sorted({combination.wafers for combination in combinations}))
-    rows_of = all_outputs(request, combinations, combination_rows, on_progress, pool)
-    results = [rows_of[combination] for combination in combinations]
+    results = [*all_outputs(request, combinations, combination_rows, on_progress, pool).values()]
     if not any(result.row.possible for rows in results for result in rows.rows):
         raise DoesNotFit(f"no combination of mapping and wafers is possible: {_refusal(request, results)}")
-    return Grid(first=first, names=names, counts=counts, results=results)
+    return Grid(first=first, results=results)
 
 
 def _refusal(request: CompareRequest, results: Sequence[CombinationRows]) -> str:
@@ -203,8 +196,9 @@ def all_outputs(
 
 def grid_inputs(request: CompareRequest, grid: Grid) -> Report:
     """Return the options of a comparison with defaults filled in, keyed by the option's name."""
-    first, names, counts = grid.first, grid.names, grid.counts
+    first, rows = grid.first, [result.row for combination in grid.results for result in combination.rows]
     common = {key: value for key, value in inputs(first).items() if key not in ("wafers", "mapping", "capacity")}
     links = [{"bytes_per_s": link.bytes_per_s, "latency_s": link.latency_s} for link in request.links(first.wafer)]
     link_inputs = {"links_given": True} if request.links_are_given else {}
-    return {**common, "wafers": list(counts), "mapping": list(names), "links": links, **link_inputs}
+    wafers, mappings = sorted({row.wafers for row in rows}), [*dict.fromkeys(row.mapping for row in rows)]
+    return {**common, "wafers": wafers, "mapping": mappings, "links": links, **link_inputs}
