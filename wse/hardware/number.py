@@ -137,6 +137,10 @@ class SourcedNumber:
         """Minimum, value and maximum; three times the value if the number has no range."""
         return self.low, self.value, self.high
 
+    def with_ends(self, name: str) -> dict[str, float]:
+        """Return the value and the ends of its range, keyed by ``name``, ``name_low`` and ``name_high``."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
     def times(self, factor: float) -> SourcedNumber:
         """Return the number and its range, multiplied by a factor, with the same unit and source."""
         ends = None if self.range is None else (factor * self.range[0], factor * self.range[1])

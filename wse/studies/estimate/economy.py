@@ -121,13 +121,9 @@ def cost_result(wafers: int, economics: Economics, serving: ServingResult) -> Co
     return CostResult.from_parts(
         dollars,
         users=serving.users,
-        usd_per_million_tokens=dollars.value,
-        usd_per_million_tokens_low=dollars.low,
-        usd_per_million_tokens_high=dollars.high,
         assumptions=dollars.source,
-        wafer_usd_per_hour=economics.usd_per_hour.value,
-        wafer_usd_per_hour_low=economics.usd_per_hour.low,
-        wafer_usd_per_hour_high=economics.usd_per_hour.high,
+        **dollars.with_ends("usd_per_million_tokens"),
+        **economics.usd_per_hour.with_ends("wafer_usd_per_hour"),
     )
 
 

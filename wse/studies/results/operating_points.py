@@ -137,12 +137,8 @@ def point_result(point: OperatingPoint) -> OperatingPointResult:
     return OperatingPointResult.from_parts(
         point,
         in_flight=None if point.in_flight == point.users else point.in_flight,
-        usd_per_million_tokens=None if cost is None else cost.value,
-        usd_per_million_tokens_low=None if cost is None else cost.low,
-        usd_per_million_tokens_high=None if cost is None else cost.high,
-        joules_per_token=None if energy is None else energy.value,
-        joules_per_token_low=None if energy is None else energy.low,
-        joules_per_token_high=None if energy is None else energy.high,
+        **({} if cost is None else cost.with_ends("usd_per_million_tokens")),
+        **({} if energy is None else energy.with_ends("joules_per_token")),
     )
 
 

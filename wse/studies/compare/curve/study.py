@@ -74,13 +74,9 @@ def curve_row(machine: Machine, samples: Sequence[Machine], users: int, tier: st
         chips=machine.deployment.chips,
         users=users,
         tokens_per_s_per_user=point.tokens_per_s_per_user or 0.0,
-        usd_per_million_tokens=cost.value,
-        usd_per_million_tokens_low=cost.low,
-        usd_per_million_tokens_high=cost.high,
-        joules_per_token=energy.value,
-        joules_per_token_low=energy.low,
-        joules_per_token_high=energy.high,
         tier=tier,
+        **cost.with_ends("usd_per_million_tokens"),
+        **energy.with_ends("joules_per_token"),
     )
     return replace(row, ranges=intervals_of(row, figures_of(samples, users)))
 

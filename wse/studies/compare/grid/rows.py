@@ -108,12 +108,8 @@ def _user_numbers(deployment: WaferDeployment) -> dict[str, Any]:
         "joules_per_token": None if energy is None else energy.value,
     }
     if cost is not None and one_user_point.usd_per_million_tokens is not None:
-        numbers |= {
-            "usd_per_million_tokens": cost.value,
-            "usd_per_million_tokens_low": cost.low,
-            "usd_per_million_tokens_high": cost.high,
-            "usd_per_million_tokens_of_one_user": one_user_point.usd_per_million_tokens.value,
-        }
+        numbers |= cost.with_ends("usd_per_million_tokens")
+        numbers["usd_per_million_tokens_of_one_user"] = one_user_point.usd_per_million_tokens.value
     return numbers
 
 

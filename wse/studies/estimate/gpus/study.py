@@ -212,13 +212,9 @@ def _cost(gpus: int, tokens_per_s: float, economics: Economics) -> GpuCostResult
     cost = system_cost(gpus, tokens_per_s, economics)
     return GpuCostResult.from_parts(
         cost,
-        usd_per_million_tokens=cost.value,
-        usd_per_million_tokens_low=cost.low,
-        usd_per_million_tokens_high=cost.high,
         assumptions=cost.source,
-        gpu_usd_per_hour=economics.usd_per_hour.value,
-        gpu_usd_per_hour_low=economics.usd_per_hour.low,
-        gpu_usd_per_hour_high=economics.usd_per_hour.high,
+        **cost.with_ends("usd_per_million_tokens"),
+        **economics.usd_per_hour.with_ends("gpu_usd_per_hour"),
     )
 
 
