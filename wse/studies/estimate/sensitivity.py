@@ -62,16 +62,16 @@ def sensitivity_result(
         One record per change, with the new numbers and their ratios to the unchanged numbers. If
         the model no longer fits, the record only says so.
     """
-    original = _row("", result)
+    original_row = _row("", result)
     rows: list[ChangeResult] = []
     for name, request in requests.items():
         try:
-            changed = _row(name, estimate_request(name, request))
+            changed_row = _row(name, estimate_request(name, request))
         except (BadInput, DoesNotFit):  # the model, or the caches of the users
             rows.append(ChangeResult(change=name, fits=False))
             continue
-        pairs = ((key, getattr(original, key), getattr(changed, key)) for key in NUMBERS)
-        rows.append(replace(changed, factors={key: new / old for key, old, new in pairs if old}))
+        pairs = ((key, getattr(original_row, key), getattr(changed_row, key)) for key in NUMBERS)
+        rows.append(replace(changed_row, factors={key: new / old for key, old, new in pairs if old}))
     return tuple(rows)
 
 

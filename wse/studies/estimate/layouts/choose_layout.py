@@ -249,12 +249,11 @@ def _to_chosen_layout(
         best: The best layout.
         layouts: All ranked layouts. The record covers the searches that found them.
     """
-    prepared = best.version.prepared
-    compilation = with_chosen(prepared, best.search_result, best.candidate, best.finalist)
+    compilation = with_chosen(best.version.prepared, best.search_result, best.candidate, best.finalist)
     searches = dict.fromkeys((best.search_result, *(layout.search_result for layout in layouts)))
     return ChosenLayout(
         searched=prepared_estimate,
-        prepared=prepared,
+        prepared=best.version.prepared,
         compilation=with_trials(prepared_estimate, compilation, searches),
     )
 
