@@ -27,32 +27,6 @@ from wse.hardware.number import Grade, weakest
 from wse.known_names import letters_and_digits
 
 
-def speed_up(yielded_tokens: float, draft_tokens: int, draft_cost: float, verify_cost: float = 1.0) -> float:
-    """Return the speed-up of speculative decoding over plain decoding: E / (n c + v).
-
-    Source: Leviathan et al., arXiv 2211.17192, theorem 3.8. There, v is 1, because a pass on a GPU
-    waits for its weights no matter how few tokens it has. With weights in SRAM, v is larger.
-
-    Args:
-        yielded_tokens: E, tokens that a pass yields on average.
-        draft_tokens: n, draft tokens per pass.
-        draft_cost: c, time to draft one token, divided by the time of a plain decode pass.
-        verify_cost: v, time of the pass that verifies n + 1 tokens, divided by the time of a plain
-            decode pass.
-
-    Raises:
-        BadInput: A cost is negative or not a number, or both are 0.
-    """
-    time = draft_tokens * draft_cost + verify_cost
-    if not (draft_cost >= 0 and verify_cost >= 0 and 0 < time < math.inf):
-        message = (
-            f"draft cost {draft_cost}, verify cost {verify_cost}: give times over that of a plain pass, of at least 0, "
-            "and not both 0"
-        )
-        raise BadInput(message)
-    return yielded_tokens / time
-
-
 def best_draft(
     curve: Acceptance, speed_up_of: Callable[[int], float], *, has_one_peak: bool = True
 ) -> tuple[int, float]:
