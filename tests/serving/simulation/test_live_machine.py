@@ -87,11 +87,13 @@ def test_a_cancelled_request_frees_its_slot_and_its_cache(policy: ContinuousPoli
     live.run_until(100.0)
     assert {due.request for due in live.pop_tokens(100.0)} == {second}
     assert (live.running_requests, live.queue_length, live.kv_fraction) == (0, 0, 0.0)
-    admitted_s = live.start_s(second)
+    admitted_s = live.machine.record.start_s[second]
     alone_s = simulate_continuous(requests([0.0], [60], [100]), COSTS, policy).end_s[0]
     assert min(at_s, alone_s) - 1e-9 <= admitted_s <= min(at_s, alone_s) + 0.1
     live.machine.record.check_little()
-    assert live.cached_tokens(second) == (0 if at_s < 0.1 else 32)  # a prompt that was not read to its end is not kept
+    assert live.machine.record.cached_tokens[second] == (
+        0 if at_s < 0.1 else 32
+    )  # a prompt that was not read to its end is not kept
 
 
 def test_a_cancelled_request_that_waits_is_never_admitted() -> None:
@@ -135,7 +137,8 @@ def test_a_cancelled_request_whose_prefix_is_being_loaded_frees_its_slot(*, is_c
         assert (live.running_requests, live.kv_fraction, live.machine.loads.next_s) == (0, 0.0, np.inf)
     live.run_until(100.0)
     assert (request in {due.request for due in live.pop_tokens(100.0)}) != is_cancelled
-    assert (live.cached_tokens(request), live.loaded_tokens(request)) == (0, 0 if is_cancelled else 48)
+    record = live.machine.record
+    assert (record.cached_tokens[request], record.loaded_tokens[request]) == (0, 0 if is_cancelled else 48)
     assert (live.running_requests, live.next_change_s()) == (0, np.inf)
     live.machine.record.check_little()
 

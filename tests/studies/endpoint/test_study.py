@@ -125,4 +125,6 @@ def served_twice(options: dict[str, Any], traffic: dict[str, Any]) -> tuple[Simu
         first_s[due.request] = first_s[due.request] or due.at_s
     assert list(first_s.values()) == pytest.approx(outcome.first_s.tolist())
     assert [last_s[request] for request in first_s] == pytest.approx(outcome.end_s.tolist())
-    return outcome, *(sum(map(tokens, first_s)) for tokens in (live.cached_tokens, live.loaded_tokens))
+    records = [live.record_of(request) for request in first_s]
+    cached_tokens = sum(record.cached_tokens[request] for record, request in records)
+    return outcome, cached_tokens, sum(record.loaded_tokens[request] for record, request in records)

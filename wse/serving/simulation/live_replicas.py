@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from wse.serving.simulation.continuous.live_machine import DueTokens, LiveMachine
+from wse.serving.simulation.outcome import Recorder
 from wse.serving.simulation.replicas import least_loaded_index
 
 
@@ -58,20 +59,10 @@ class LiveReplicas:
         """Fraction of the KV-cache capacity of all machines that is reserved."""
         return sum(machine.kv_fraction for machine in self.machines) / len(self.machines)
 
-    def start_s(self, request: int) -> float:
-        """Return when a request was admitted."""
+    def record_of(self, request: int) -> tuple[Recorder, int]:
+        """Return the recorder of the machine that serves a request, and the request's index there."""
         machine, own_request = self._place(request)
-        return machine.start_s(own_request)
-
-    def cached_tokens(self, request: int) -> int:
-        """Return how many tokens of a prompt were in the KV cache when the request was admitted."""
-        machine, own_request = self._place(request)
-        return machine.cached_tokens(own_request)
-
-    def loaded_tokens(self, request: int) -> int:
-        """Return how many further tokens of a prompt were loaded from tiers instead of being read."""
-        machine, own_request = self._place(request)
-        return machine.loaded_tokens(own_request)
+        return machine.machine.record, own_request
 
     def add(self, arrival_s: float, prompt_tokens: int, new_tokens: int, prefix_hashes: Sequence[Hashable] = ()) -> int:
         """Choose a machine for a request, add it there, and return its index among all requests.

@@ -126,9 +126,9 @@ class PacedMachine:
         self.live.run_until(now_s)
         for due in self.live.pop_tokens(now_s):
             answer = self._answers[due.request]
-            answer.start_s = self.live.start_s(due.request)
-            answer.cached_tokens = self.live.cached_tokens(due.request)
-            answer.loaded_tokens = self.live.loaded_tokens(due.request)
+            record, request = self.live.record_of(due.request)
+            answer.start_s = record.start_s[request]
+            answer.cached_tokens, answer.loaded_tokens = record.cached_tokens[request], record.loaded_tokens[request]
             answer.release(due.tokens, due.at_s)
             if answer.is_complete:
                 del self._answers[due.request]

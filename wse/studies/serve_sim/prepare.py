@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -62,6 +63,11 @@ class PreparedServe:
     def has_times(self) -> bool:
         """True if the arrival times come from a trace and must not change."""
         return self.trace is not None
+
+    @property
+    def mean_tokens(self) -> int:
+        """Mean number of tokens of a typical request, prompt plus answer, rounded up."""
+        return math.ceil(float(self.typical.prompt_tokens.mean() + self.typical.new_tokens.mean()))
 
     @property
     def load(self) -> float:

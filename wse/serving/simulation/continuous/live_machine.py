@@ -106,18 +106,6 @@ class LiveMachine:
         """Fraction of the KV-cache capacity that is reserved, without unused prefixes."""
         return self.machine.admission.room.reserved / self.machine.costs.kv_capacity_tokens
 
-    def start_s(self, request: int) -> float:
-        """Return when a request was admitted."""
-        return self.machine.record.start_s[request]
-
-    def cached_tokens(self, request: int) -> int:
-        """Return how many tokens of a prompt were in the KV cache when the request was admitted."""
-        return self.machine.record.cached_tokens[request]
-
-    def loaded_tokens(self, request: int) -> int:
-        """Return how many further tokens of a prompt were loaded from tiers instead of being read."""
-        return self.machine.record.loaded_tokens[request]
-
     def add(self, arrival_s: float, prompt_tokens: int, new_tokens: int, prefix_hashes: Sequence[Hashable] = ()) -> int:
         """Add a request, and return its index.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache, partial
 
 from wse.errors import BadInput, DoesNotFit
 from wse.serving.simulation.capacity import capacity_requests_per_s
+from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.workload import Workload
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout
-from wse.studies.serve_sim.machines.drafts import drawn_drafts
 from wse.studies.serve_sim.machines.gpus import gpu_machine
 from wse.studies.serve_sim.machines.layouts import service_layout
 from wse.studies.serve_sim.machines.machine import ServingMachine, check_room, max_users_of
@@ -42,8 +41,8 @@ def compile_service(
             prefill = _prefill_machine(prepared_serve, prepared_serve.prefill)
     machines_with = partial(_service_machines, prepared_serve, prefill, longest_requests)
     if isinstance(placement, PreparedGpuEstimate):
-        return machines_with(shortest_requests, _gpu_machine(prepared_serve, placement))
-    timed_machine = cache(partial(_wafer_machine, prepared_serve))  # `capacity_of` times the chosen layout, too
+        return machines_with(shortest_requests, gpu_machine(prepared_serve, placement))
+    timed_machine = cache(partial(wafer_machine, prepared_serve))  # `capacity_of` times the chosen layout, too
     typical = prepared_serve.typical
 
     def capacity_of(layout: ChosenLayout) -> float:
@@ -81,31 +80,14 @@ def _service_machines(
     )
     drafts = None
     if acceptance is not None and decode.drafts is not None and decode.drafts.draft_tokens:
-        drafts = drawn_drafts(acceptance, decode.drafts.draft_tokens, request.traffic.seed)
+        # Draft tokens beyond the last position with a known acceptance are never accepted.
+        acceptances = [choices[0] for choices in acceptance.choice_acceptances[: decode.drafts.draft_tokens]]
+        drafts = Drafts(acceptances=tuple(acceptances), seed=request.traffic.seed)
     return ServiceMachines(prepared=prepared_serve, decode=decode, prefill=prefill, drafts=drafts, max_users=max_users)
 
 
 def _prefill_machine(prepared_serve: PreparedServe, placement: Placement) -> ServingMachine:
     """Compile and time the passes of the machine that reads prompts."""
     if isinstance(placement, PreparedGpuEstimate):
-        return _gpu_machine(prepared_serve, placement)
-    return _wafer_machine(prepared_serve, choose_layout(placement))
-
-
-def _gpu_machine(prepared_serve: PreparedServe, placement: PreparedGpuEstimate) -> ServingMachine:
-    """Time the passes of a machine of GPUs."""
-    request = prepared_serve.request
-    tokens = _mean_tokens(prepared_serve)
-    return gpu_machine(placement, prepared_serve.context, tokens, request.draft_tokens, request.parking)
-
-
-def _wafer_machine(prepared_serve: PreparedServe, layout: ChosenLayout) -> ServingMachine:
-    """Time the passes of a layout of wafers."""
-    request = prepared_serve.request
-    return wafer_machine(layout, _mean_tokens(prepared_serve), request.draft_tokens, request.parking)
-
-
-def _mean_tokens(prepared_serve: PreparedServe) -> int:
-    """Return the mean number of tokens per request, prompt plus answer, rounded up."""
-    typical = prepared_serve.typical
-    return math.ceil(float(typical.prompt_tokens.mean() + typical.new_tokens.mean()))
+        return gpu_machine(prepared_serve, placement)
+    return wafer_machine(prepared_serve, choose_layout(placement))

@@ -11,7 +11,6 @@ from typing import Annotated
 
 from wse.compiler.search.search import Compilation
 from wse.reports.result import Doc
-from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.staged_costs import DecodeGrid, PassTime, StagedCosts
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.drafts.drafting import WaferDrafter, wafer_drafter
@@ -63,19 +62,6 @@ def drafts_result(
         draft_s=tokens * machine.draft_s(1),
         verify_s=machine.check_s(tokens) if tokens else machine.verify_s(1),
     )
-
-
-def drawn_drafts(acceptance: DraftAcceptance, draft_tokens: int, seed: int) -> Drafts:
-    """Return drafts for a simulation, which accepts each draft token with a known probability.
-
-    Draft tokens beyond the last position with a known probability are never accepted.
-
-    Args:
-        acceptance: Probability that a draft token is accepted, for each position.
-        draft_tokens: Number of tokens per draft.
-        seed: Seed of the random-number generator.
-    """
-    return Drafts(acceptances=tuple(choices[0] for choices in acceptance.choice_acceptances[:draft_tokens]), seed=seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from wse.studies.results.placement import ModelResult
 from wse.studies.serve_sim.machines.drafts import drafts_result
 from wse.studies.serve_sim.machines.kv_tiers import gpu_tiers
 from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine
-from wse.studies.serve_sim.options import TierOptions
+from wse.studies.serve_sim.prepare import PreparedServe
 
 INPUTS: Final = (
     *("model", "gpu", "gpus", "stack", "parallelism", "dtype"),
@@ -24,30 +24,22 @@ INPUTS: Final = (
 """Estimate options to show under ``inputs`` in a result."""
 
 
-def gpu_machine(
-    prepared_estimate: PreparedGpuEstimate,
-    context: int,
-    mean_tokens: int,
-    draft_tokens: int | None,
-    parking: TierOptions,
-) -> ServingMachine:
+def gpu_machine(prepared_serve: PreparedServe, prepared_estimate: PreparedGpuEstimate) -> ServingMachine:
     """Build the serving-simulation model of a GPU machine, with times, capacity and price.
 
     Args:
-        prepared_estimate: The validated request for GPUs.
-        context: Maximum number of tokens per request.
-        mean_tokens: Mean number of tokens per request, prompt plus answer.
-        draft_tokens: Number of tokens per draft. None selects the fastest number.
-        parking: Memory tiers that store KV caches of prompt prefixes for reuse.
+        prepared_serve: The serving request.
+        prepared_estimate: The machine of this request that decodes or reads prompts.
 
     Raises:
         DoesNotFit: The weights do not fit.
     """
+    request, context = prepared_serve.request, prepared_serve.context
     server, drafts = prepared_estimate.server, None
     costs = GpuCosts(server=replace(server, draft=None), context=context)
     if prepared_estimate.acceptance is not None and prepared_estimate.new_tokens > 1:
         users, place = gpu_draft_users(prepared_estimate), gpu_draft_place(prepared_estimate)
-        drafts = drafts_result(prepared_estimate.acceptance, users, draft_tokens, place, server.spec.name)
+        drafts = drafts_result(prepared_estimate.acceptance, users, request.draft_tokens, place, server.spec.name)
         if drafts.draft_tokens:
             costs = replace(costs, server=server, draft_tokens=drafts.draft_tokens)
     economics, gpus = prepared_estimate.economics, server.parallelism.gpus
@@ -71,7 +63,9 @@ def gpu_machine(
             stack=server.stack.title,
             stages=1,
             mapping=prepared_estimate.parallelism,
-            kv_capacity_users=users_that_fit(costs, mean_tokens, prepared_estimate.deployment.shape.prefix_tokens),
+            kv_capacity_users=users_that_fit(
+                costs, prepared_serve.mean_tokens, prepared_estimate.deployment.shape.prefix_tokens
+            ),
             grid_users=(),
             grid_contexts=costs.contexts,
             grid_last_chunks=(),
@@ -82,7 +76,7 @@ def gpu_machine(
         kv_copy_bytes_per_token=server.kv_copy_bytes_per_token,
         bytes_per_state=server.bytes_per_state,
         link_bytes_per_s=server.gpu.link_bytes_per_s * gpus,
-        kv_tiers=gpu_tiers(parking, server),
+        kv_tiers=gpu_tiers(request.parking, server),
         power_w=None if economics is None else economics.power_w.times(gpus),
         usd_per_hour=None if economics is None else economics.usd_per_hour.times(gpus),
     )

@@ -17,32 +17,28 @@ from wse.studies.serve_sim.machines.drafts import drafted_costs
 from wse.studies.serve_sim.machines.kv_tiers import wafer_tiers
 from wse.studies.serve_sim.machines.layouts import requests_in_flight
 from wse.studies.serve_sim.machines.machine import MachineResult, ServingMachine
-from wse.studies.serve_sim.options import TierOptions
+from wse.studies.serve_sim.prepare import PreparedServe
 
 NO_INPUTS: Final = ("capacity", "verify_tokens")
 """Estimate options that do not apply to serving."""
 
 
-def wafer_machine(
-    layout: ChosenLayout, mean_tokens: int, draft_tokens: int | None, parking: TierOptions
-) -> ServingMachine:
+def wafer_machine(prepared_serve: PreparedServe, layout: ChosenLayout) -> ServingMachine:
     """Build the serving-simulation model of a wafer machine by timing the passes of a layout.
 
     Prompts may be read on another part of the same wafer. In this case, KV caches are sent over the
     boundary of the mesh, and each PE of its shorter side sends one stream.
 
     Args:
-        layout: The chosen layout.
-        mean_tokens: Mean number of tokens per request, prompt plus answer.
-        draft_tokens: Number of tokens per draft. None selects the fastest number.
-        parking: Memory tiers that store KV caches of prompt prefixes for reuse.
+        prepared_serve: The serving request.
+        layout: The chosen layout of the machine of this request that decodes or reads prompts.
 
     Raises:
         BadInput: A tier has no room for even one token.
         DoesNotFit: The draft does not fit on the wafers.
     """
-    prepared_estimate = layout.prepared
-    drafted = drafted_costs(prepared_estimate, layout.compilation, draft_tokens)
+    prepared_estimate, parking = layout.prepared, prepared_serve.request.parking
+    drafted = drafted_costs(prepared_estimate, layout.compilation, prepared_serve.request.draft_tokens)
     program, costs, drafts = drafted.compilation.program, drafted.costs, drafted.drafts
     draft_wafers = 0 if drafts is None else drafts.wafers
     wafers = program.wafers + draft_wafers + parking.storage_wafers
@@ -65,7 +61,9 @@ def wafer_machine(
             draft_wafers=draft_wafers or None,
             stages=len(program.stages),
             mapping=program.mapping_name,
-            kv_capacity_users=users_that_fit(costs, mean_tokens, prepared_estimate.options.prefix_tokens),
+            kv_capacity_users=users_that_fit(
+                costs, prepared_serve.mean_tokens, prepared_estimate.options.prefix_tokens
+            ),
             grid_users=(costs.decode.slots,),
             grid_contexts=costs.contexts,
             grid_last_chunks=costs.prefill.last_tokens,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -84,8 +85,17 @@ def _check_sizes(path: Path, number: int, line_bytes: int, total_bytes: int) -> 
         raise BadInput(f"{path}, line {number}: more than {LIMIT_BYTES:,} bytes; read fewer requests, with --requests")
 
 
-def header_columns(first_line: str) -> list[str]:
-    """Return the column names in the first line of a file; none if it is not CSV."""
+def field_names(first_line: str) -> list[str]:
+    """Return the keys of a JSON object, or the column names of CSV, in the first line of a file.
+
+    The result is empty if the line is neither.
+    """
+    try:
+        value = json.loads(first_line)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict):
+        return list(value)
     try:
         return [cell.strip() for row in csv.reader([first_line]) for cell in row]
     except csv.Error:

@@ -26,15 +26,6 @@ NEEDED: Final = (ARRIVAL, PROMPT, ANSWER)
 FIRST_LINE: Final = '{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, ...]}'
 
 
-def _first_fields(first_line: str) -> list[str]:
-    """Return the keys of a JSON object; none if the line is not a JSON object."""
-    try:
-        value = json.loads(first_line)
-    except (ValueError, RecursionError):
-        return []
-    return list(value) if isinstance(value, dict) else []
-
-
 def _requests(lines: Iterator[TraceLine]) -> Iterator[TraceRequest]:
     """Yield the request in each line of a Mooncake trace (see `TraceFormat`)."""
     for line in lines:
@@ -96,11 +87,5 @@ def _reusable_blocks(line: TraceLine, hashes: Any, prompt_tokens: int) -> tuple[
     return tuple(hashes[: (prompt_tokens - 1) // BLOCK_TOKENS])
 
 
-MOONCAKE: Final = TraceFormat(
-    title="Mooncake JSONL",
-    first_line=FIRST_LINE,
-    fields=FIELDS,
-    first_fields=_first_fields,
-    requests=_requests,
-)
+MOONCAKE: Final = TraceFormat(title="Mooncake JSONL", first_line=FIRST_LINE, fields=FIELDS, requests=_requests)
 """Format of Mooncake traces: JSON Lines with the arrival and lengths of one request per line."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from wse.errors import BadInput
 from wse.files import short_repr
-from wse.studies.serve_sim.traces.lines import TraceLine, header_columns, read_rows
+from wse.studies.serve_sim.traces.lines import TraceLine, read_rows
 from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest, seconds_of, token_count
 
 
@@ -48,9 +48,7 @@ def plain_csv(
                 new_tokens=token_count(line, answer, values[answer], minimum=0),
             )
 
-    return TraceFormat(
-        title=title, first_line=",".join(columns), fields=columns, first_fields=header_columns, requests=requests
-    )
+    return TraceFormat(title=title, first_line=",".join(columns), fields=columns, requests=requests)
 
 
 def _date_s(line: TraceLine, name: str, value: Any) -> float:

@@ -15,7 +15,7 @@ from wse.errors import BadInput
 from wse.files import short_repr
 from wse.serving.simulation.prefixes import PrefixTreeBuilder
 from wse.serving.simulation.workload import Workload
-from wse.studies.serve_sim.traces.lines import TraceLine, read_lines
+from wse.studies.serve_sim.traces.lines import TraceLine, field_names, read_lines
 from wse.studies.serve_sim.traces.mooncake import MOONCAKE
 from wse.studies.serve_sim.traces.plain_csv import AZURE, BURSTGPT, SPLITWISE
 from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest
@@ -117,8 +117,9 @@ def _format_of(first_line: TraceLine) -> TraceFormat:
     Raises:
         BadInput: The line contains no field name of any format.
     """
-    best_format = max(FORMATS, key=lambda trace_format: trace_format.known_fields(first_line.text))
-    if not best_format.known_fields(first_line.text):
+    names = field_names(first_line.text)
+    best_format = max(FORMATS, key=lambda trace_format: len({*trace_format.fields} & {*names}))
+    if not {*best_format.fields} & {*names}:
         known_lines = "; or ".join(f"{f.first_line} ({f.title})" for f in FORMATS)
         raise BadInput(
             f"{first_line.place}: {short_repr(first_line.text)}: no known trace of requests begins like this; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,8 +45,6 @@ class TraceFormat:
         title: Name of the format, such as "BurstGPT CSV".
         first_line: A typical first line, for messages.
         fields: Names of the fields of a request, some of which may be optional.
-        first_fields: Function that returns the field names in a file's first line; empty if the
-            line is not of this kind of file.
         requests: Function that yields the requests of a trace in the order of the file. Its
             argument is an iterator over all lines of the file, including a header. It raises
             BadInput for a line that is not of this format; the message names the line.
@@ -55,15 +53,7 @@ class TraceFormat:
     title: str
     first_line: str
     fields: tuple[str, ...]
-    first_fields: Callable[[str], Iterable[str]]
     requests: Callable[[Iterator[TraceLine]], Iterator[TraceRequest]]
-
-    def known_fields(self, first_line: str) -> int:
-        """Count the field names of this format in a file's first line.
-
-        A file is read in the format with the highest count.
-        """
-        return len({*self.fields} & {*self.first_fields(first_line)})
 
 
 MAX_TOKENS: Final = 2**31

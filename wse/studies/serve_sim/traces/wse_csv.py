@@ -15,7 +15,7 @@ from typing import Final
 from wse.errors import BadInput, UnknownName
 from wse.files import short_repr
 from wse.serving.simulation.workload import FAST, NORMAL
-from wse.studies.serve_sim.traces.lines import TraceLine, column_names, header_columns, read_rows
+from wse.studies.serve_sim.traces.lines import TraceLine, column_names, read_rows
 from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest, seconds_of, token_count
 
 NEEDED: Final = ("arrival_s", "prompt_tokens", "new_tokens")
@@ -87,10 +87,6 @@ def _prefix(
 
 
 WSE_CSV: Final = TraceFormat(
-    title="wse CSV",
-    first_line=",".join(NEEDED),
-    fields=(*NEEDED, *OPTIONAL),
-    first_fields=header_columns,
-    requests=_requests,
+    title="wse CSV", first_line=",".join(NEEDED), fields=(*NEEDED, *OPTIONAL), requests=_requests
 )
 """The CSV format of wse, with optional columns for service tiers and shared prefixes."""
