@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -28,18 +28,10 @@ Combination = tuple[Setting, CombinationResult]
 """A setting and its result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """Predicted speed and cost for a scenario's settings that share one compiled model.
+Answers = tuple[tuple[Combination, ...], Mapping[str, AssumptionResult]]
+"""Predictions for settings that share one compiled model, and assumed power and price of its machine.
 
-    Attributes:
-        combinations: Pairs of a setting and its prediction.
-        economics: Assumed power and price of the machine, keyed by names such as
-            ``gpu_usd_per_hour.h100``.
-    """
-
-    combinations: tuple[Combination, ...]
-    economics: Mapping[str, AssumptionResult]
+The assumptions are keyed by names such as ``gpu_usd_per_hour.h100``."""
 
 
 def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
@@ -55,8 +47,7 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
     try:
         machine = machine_of(settings[0].placement)
     except (BadInput, DoesNotFit) as error:
-        impossible_combinations = tuple((setting, _result(setting, ruled_out_by=(str(error),))) for setting in settings)
-        return Answers(combinations=impossible_combinations, economics={})
+        return tuple((setting, _result(setting, ruled_out_by=(str(error),))) for setting in settings), {}
     works: list[Callable[[Setting, Machine], CombinationResult]] = [_with_users]
     if tiers is not None:
         works = [partial(_with_tiers, tiers=tiers, plain_speed=speed) for speed in tiers.plain_speed]
@@ -67,8 +58,7 @@ def answers_of(settings: Sequence[Setting], tiers: TiersForm | None) -> Answers:
         except (BadInput, DoesNotFit) as error:
             users = {} if tiers is None else {"users": 1}
             combinations.append((setting, _result(setting, ruled_out_by=(str(error),), **users, **machine.facts)))
-    economics = assumptions_of(machine.economics, str(machine.facts["chip"]))
-    return Answers(combinations=tuple(combinations), economics=economics)
+    return tuple(combinations), assumptions_of(machine.economics, str(machine.facts["chip"]))
 
 
 def _with_users(setting: Setting, machine: Machine) -> CombinationResult:

@@ -9,16 +9,18 @@ from typing import Any
 
 from wse.cache.records import cached
 from wse.errors import DoesNotFit
+from wse.hardware.load import load_wafer
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.terminal import count, plural, printable
-from wse.serving.prices import Price
+from wse.serving.gpus.load import load_gpu
+from wse.serving.prices import WAFER, Price, check_prices, prices_under, unused_prices_note
 from wse.studies.estimate.cached import request_key
+from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.engine import THIS_MACHINE
 from wse.studies.options.option import replace_options
 from wse.studies.scenario.figures import FIGURES, nearest_of, published_text
 from wse.studies.scenario.form import CONSISTENT, NEAR, RULED_OUT, Agreement
 from wse.studies.scenario.predictions import Answers, Combination, answers_of
-from wse.studies.scenario.prices import with_prices
 from wse.studies.scenario.request import Scenario, Setting, read_scenario
 from wse.studies.scenario.result import AgainstResult, CombinationResult, PublishedResult, ScenarioResult
 from wse.studies.workers.engine_pool import each_output, engine_pool
@@ -176,7 +178,7 @@ def answer(
         DoesNotFit: No combination of settings can run.
         WseBug: A combination triggered a bug in wse.
     """
-    scenario = with_prices(read_scenario(source), price)
+    scenario = _with_prices(read_scenario(source), price)
     return cached(_cache_key(scenario), ScenarioResult, lambda: _answer(scenario, on_progress, jobs))
 
 
@@ -216,7 +218,7 @@ def _answer(scenario: Scenario, on_progress: OnProgress, jobs: int | None) -> Sc
     # 3. Compare with the published figures.
     published = tuple(PublishedResult.from_parts(form, unit=FIGURES[form.figure].unit) for form in scenario.published)
     all_answers = [answers_by_group[number] for number in range(len(groups))]
-    all_combinations = (combination for answers in all_answers for combination in answers.combinations)
+    all_combinations = (combination for group_combinations, _ in all_answers for combination in group_combinations)
     combinations = tuple(
         compare_with_published(combination, published) for combination in _without_duplicates(all_combinations)
     )
@@ -231,7 +233,7 @@ def _answer(scenario: Scenario, on_progress: OnProgress, jobs: int | None) -> Sc
         verdict=(*verdict_of(combinations, published), *notes),
         published=published,
         combinations=combinations,
-        economics={key: assumption for answers in all_answers for key, assumption in answers.economics.items()},
+        economics={key: assumption for _, economics in all_answers for key, assumption in economics.items()},
     )
 
 
@@ -256,3 +258,36 @@ def _without_duplicates(combinations: Iterable[Combination]) -> Iterator[Combina
         if key not in seen_keys:
             seen_keys.add(key)
             yield result
+
+
+def _with_prices(scenario: Scenario, price: Price | None) -> Scenario:
+    """Return a copy of a scenario in which machines have the stated prices.
+
+    The prices override those of the table ``[prices]``. A note names the prices that no machine
+    uses.
+
+    Args:
+        scenario: The scenario.
+        price: Prices as stated with ``--price``; None keeps the prices of the scenario.
+
+    Raises:
+        UnknownName: One of the names matches no machine.
+        BadInput: A price is invalid, or there are two prices of the same machine.
+    """
+    if price is None:
+        return scenario
+    names: Sequence[tuple[str, ...]] = [_price_names(setting.request) for setting in scenario.settings]
+    check_prices(price, names)
+    settings = (
+        replace(setting, request=replace_options(setting.request, price=prices_under(price, own_names)))
+        for setting, own_names in zip(scenario.settings, names, strict=True)
+    )
+    used_names = {name for own_names in names for name in own_names}
+    return replace(scenario, settings=tuple(settings), note=unused_prices_note(price, used_names))
+
+
+def _price_names(request: EstimateRequest) -> tuple[str, ...]:
+    """Return the names under which the machine of a request can have a price."""
+    if request.gpu is not None:
+        return (load_gpu(request.gpu).name,)
+    return WAFER, load_wafer(request.machine.wafer).name
