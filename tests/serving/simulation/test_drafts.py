@@ -13,7 +13,7 @@ from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.drafts import Drafts
-from wse.serving.simulation.static import StaticPolicy, simulate_static
+from wse.serving.simulation.static import simulate_static
 from wse.serving.simulation.statistics import gap_distribution, per_token_s
 
 DRAFTS = Drafts(acceptances=(0.8, 0.7, 0.5), seed=3)
@@ -71,7 +71,7 @@ def test_pass_time_depends_on_the_context_reached_with_drafts() -> None:
     outcome = simulate_continuous(work, costs, policy, drafts=drafts)
     expected = 3 * 0.01 + 1e-4 * (12 + 15 + 18)
     assert outcome.end_s[0] - outcome.first_s[0] == pytest.approx(expected)
-    static = simulate_static(work, costs, StaticPolicy(batch_slots=1), drafts=drafts)
+    static = simulate_static(work, costs, batch_slots=1, drafts=drafts)
     assert static.end_s[0] - static.first_s[0] == pytest.approx(expected)
 
 
@@ -88,7 +88,7 @@ def test_simulations_with_drafts_generate_every_token(
     work = plain_workload(gaps.cumsum(), prompts, answers)
     costs = PlainCosts(pass_s=0.01, user_s=0.001, context_s=1e-4, prompt_s=0.002)
     if policy == "static":
-        outcome = simulate_static(work, costs, StaticPolicy(batch_slots=max_users), drafts=DRAFTS)
+        outcome = simulate_static(work, costs, batch_slots=max_users, drafts=DRAFTS)
     else:
         separate_prefill = PrefillMachine(costs=costs) if policy == "separate_prefill" else None
         joins = ContinuousPolicy(max_users=max_users, prompt_tokens=16)

@@ -15,7 +15,7 @@ from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.prefixes import path_to
-from wse.serving.simulation.static import StaticPolicy, simulate_static
+from wse.serving.simulation.static import simulate_static
 from wse.serving.simulation.statistics import queueing_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload, WorkloadOptions, draw_workload
 
@@ -79,7 +79,7 @@ def test_requests_wait_for_a_batch_to_fill() -> None:
     """The mean wait is (batch slots - 1) / (2 λ) if a batch ends before the next one is full."""
     slots = 8
     work = plain_workload(poisson_arrival_s(1.0), ones(), ones())
-    outcome = simulate_static(work, PlainCosts(piece_s=1e-4), StaticPolicy(batch_slots=slots))
+    outcome = simulate_static(work, PlainCosts(piece_s=1e-4), batch_slots=slots)
     assert queueing_s(outcome).mean() == pytest.approx((slots - 1) / 2, rel=0.03)
 
 
@@ -106,7 +106,7 @@ def test_batch_that_does_not_wait_is_a_bulk_queue() -> None:
     expected = waiting / cycle / rate
     work = plain_workload(poisson_arrival_s(rate, 30_000), ones(30_000), ones(30_000))
     constant = _ConstantBatchCosts()
-    outcome = simulate_static(work, constant, StaticPolicy(batch_slots=slots, longest_wait_s=0.0))
+    outcome = simulate_static(work, constant, batch_slots=slots, longest_wait_s=0.0)
     assert queueing_s(outcome).mean() == pytest.approx(expected, rel=0.03)
 
 
@@ -114,7 +114,7 @@ def test_batch_that_does_not_wait_is_a_bulk_queue() -> None:
 def test_users_of_a_closed_loop_share_batches(users: int, slots: int, wait_s: float) -> None:
     """A batch starts when all users wait, even with empty slots. Users without a slot wait for one batch."""
     work = replace(plain_workload(np.arange(1200) * 1e-6, ones(1200), ones(1200)), in_flight=users)
-    outcome = simulate_static(work, _ConstantBatchCosts(), StaticPolicy(batch_slots=slots))
+    outcome = simulate_static(work, _ConstantBatchCosts(), batch_slots=slots)
     assert outcome.makespan_s == pytest.approx(1200 / min(users, slots), rel=0.03)
     assert np.median(queueing_s(outcome)) <= wait_s + 1e-4
 

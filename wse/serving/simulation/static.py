@@ -11,7 +11,6 @@ complete. A request that ends earlier keeps its slot until then.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 
 from wse.reports.progress import ignore
@@ -23,25 +22,12 @@ from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import Workload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaticPolicy:
-    """Rules that determine when static batching starts a batch.
-
-    Attributes:
-        batch_slots: Maximum number of requests in a batch.
-        longest_wait_s: Maximum time in seconds that a request waits before a batch starts with
-            empty slots.
-    """
-
-    batch_slots: int
-    longest_wait_s: float = math.inf
-
-
 def simulate_static(
     workload: Workload,
     costs: PassCosts,
-    policy: StaticPolicy,
     *,
+    batch_slots: int,
+    longest_wait_s: float = math.inf,
     drafts: Drafts | None = None,
     on_done: OnDone = ignore,
 ) -> SimulationOutcome:
@@ -58,7 +44,9 @@ def simulate_static(
         workload: The requests. Each must fit in the KV cache by itself.
         costs: Pass times. With speculative decoding, a decode pass consists of a verification pass
             and its draft passes.
-        policy: Rules of static batching.
+        batch_slots: Maximum number of requests in a batch.
+        longest_wait_s: Maximum time in seconds that a request waits before a batch starts with empty
+            slots.
         drafts: How many draft tokens are accepted; None without speculative decoding.
         on_done: Function that is called periodically with the number of requests that have left.
 
@@ -72,8 +60,8 @@ def simulate_static(
     times: dict[int, tuple[DecodeTimes, DecodeTimes]] = {}
     first = 0
     while first < len(prompts):
-        batch_end = _batch_end(first, len(record.times), needs, costs.kv_capacity_tokens, policy.batch_slots)  # 1
-        start = max(record.now, min(record.times[batch_end - 1], record.times[first] + policy.longest_wait_s))
+        batch_end = _batch_end(first, len(record.times), needs, costs.kv_capacity_tokens, batch_slots)  # 1
+        start = max(record.now, min(record.times[batch_end - 1], record.times[first] + longest_wait_s))
         record.advance(start)
         batch = range(first, min(batch_end, record.arrived))
         parts = [PromptPart(prompts[request], 0) for request in batch]  # 2

@@ -11,7 +11,7 @@ from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.static import StaticPolicy, simulate_static
+from wse.serving.simulation.static import simulate_static
 from wse.serving.simulation.statistics import distribution, first_token_s, gap_distribution, queueing_s
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 from wse.studies.claims.certainty import by_rule
@@ -60,10 +60,9 @@ def wait_for_batch(shared_computations: SharedComputations) -> Finding:
         requests=REQUESTS, prompt_tokens=TOKENS, new_tokens=TOKENS, prompt_cv=1.0, answer_cv=1.0, context=8 * TOKENS
     )
     workload = draw_workload(options)
-    static_policy = StaticPolicy(batch_slots=SLOTS)
     continuous_policy = ContinuousPolicy(max_users=SLOTS, prompt_tokens=CHUNK)
     policies: dict[str, Callable[[Workload], SimulationOutcome]] = {
-        "static": lambda requests: simulate_static(requests, costs, static_policy),
+        "static": lambda requests: simulate_static(requests, costs, batch_slots=SLOTS),
         "continuous": lambda requests: simulate_continuous(requests, costs, continuous_policy),
     }
     waits = {}

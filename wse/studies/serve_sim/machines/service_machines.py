@@ -19,7 +19,7 @@ from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import OnDone
 from wse.serving.simulation.replicas import simulate_replicas
-from wse.serving.simulation.static import StaticPolicy, simulate_static
+from wse.serving.simulation.static import simulate_static
 from wse.serving.simulation.workload import Workload
 from wse.studies.serve_sim.machines.machine import ServingMachine
 from wse.studies.serve_sim.options import LEAST_LOADED, STATIC
@@ -78,8 +78,14 @@ class ServiceMachines:
         batches = self.prepared.request.batches
         if batches.batching == STATIC:
             wait = math.inf if batches.batch_wait is None else batches.batch_wait
-            policy = StaticPolicy(batch_slots=self.max_users, longest_wait_s=wait)
-            return partial(simulate_static, costs=self.decode.costs, policy=policy, drafts=self.drafts, on_done=on_done)
+            return partial(
+                simulate_static,
+                costs=self.decode.costs,
+                batch_slots=self.max_users,
+                longest_wait_s=wait,
+                drafts=self.drafts,
+                on_done=on_done,
+            )
         if replicas == 1:
             return partial(simulate_continuous, **self.continuous_arguments(), on_done=on_done)
         return partial(
