@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from wse.errors import BadInput
 from wse.hardware.number import Grade, weakest
@@ -169,36 +169,26 @@ def measured_curves() -> tuple[Acceptance, ...]:
     return tuple(Acceptance(**(row | {key: tuple(row[key]) for key in sizes})) for row in rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceFrequencies:
+class ChoiceFrequencies(NamedTuple):
     """Measurement of how often the model agrees with each of a draft's choices for the next token.
 
     The first choice is the token that the draft considers most likely, the second choice the next
     most likely, and so on.
 
     Attributes:
-        kind, draft, size_ratio: The measured draft head or draft model, as in `Acceptance`.
         frequencies: Frequency with which each choice is the model's token, from 0 to 1.
         grade: Evidence grade, a letter that indicates how reliable the numbers are.
-        source: Origin of the numbers.
     """
 
-    kind: DraftKind
-    draft: str
-    size_ratio: float | None = None
     frequencies: tuple[float, ...]
     grade: Grade
-    source: str
 
 
 @cache
 def choice_frequencies() -> ChoiceFrequencies:
-    """Return the bundled measurement of how often the model agrees with each choice of a draft.
-
-    The first choice is the token that the draft considers most likely.
-    """
+    """Return the bundled measurement of how often the model agrees with each choice of a draft."""
     table = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))["choices"]
-    return ChoiceFrequencies(**(table | {"frequencies": tuple(table["frequencies"])}))
+    return ChoiceFrequencies(tuple(table["frequencies"]), table["grade"])
 
 
 def acceptance_by_position(acceptances: Sequence[float], model: str) -> Acceptance:
