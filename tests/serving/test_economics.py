@@ -18,12 +18,11 @@ from wse.serving.economics import ACTIVITY_KEYS, load_economics, load_gpu_econom
 from wse.serving.gpus.load import known_gpus, load_gpu
 from wse.serving.network import Network, load_network
 from wse.serving.prices import (
-    gpu_price,
+    own_price,
     prices_of_gpu,
     prices_without_gpus,
     read_prices,
     unused_prices_note,
-    wafer_price,
 )
 from wse.studies.catalogue import machine
 from wse.studies.estimate.timing.latency import user_latency_result
@@ -218,9 +217,9 @@ def test_bad_prices_are_refused(price: str | dict[str, float], message: str) -> 
 
 
 def test_wafer_has_its_own_price_or_that_of_wafer() -> None:
-    assert wafer_price("wafer=60", "wse2") == wafer_price({"wse2": 60}, "wse2") == 60
-    assert wafer_price(None, "wse2") is None
-    assert gpu_price("mine=1.5", "mine") == 1.5
+    assert own_price("wafer=60", ("wafer", "wse2")) == own_price({"wse2": 60}, ("wafer", "wse2")) == 60
+    assert own_price(None, ("wafer", "wse2")) is None
+    assert own_price("mine=1.5", ("mine",)) == 1.5
 
 
 def test_prices_of_other_machines_are_named_in_a_note() -> None:

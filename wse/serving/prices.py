@@ -53,33 +53,6 @@ def prices_text(price: Price | None) -> str | None:
     return ",".join(f"{name}={usd_per_hour:.15g}" for name, usd_per_hour in read_prices(price).items()) or None
 
 
-def wafer_price(price: Price | None, wafer: str) -> float | None:
-    """Return the price that the user states for a wafer, in USD per hour; None if there is none.
-
-    Args:
-        price: Prices as stated.
-        wafer: Name of the wafer. A price under the name ``wafer`` also applies to it.
-
-    Raises:
-        UnknownName: One of the names matches no machine.
-        BadInput: There are two prices of this wafer.
-    """
-    return _own_price(read_prices(price), (WAFER, wafer))
-
-
-def gpu_price(price: Price | None, gpu: str) -> float | None:
-    """Return the price that the user states for a GPU, in USD per hour; None if there is none.
-
-    Args:
-        price: Prices as stated.
-        gpu: Name of the GPU.
-
-    Raises:
-        UnknownName: One of the names matches no machine.
-    """
-    return _own_price(read_prices(price), (gpu,))
-
-
 def check_prices(price: Price | None, machines: Iterable[Collection[str]]) -> None:
     """Check the stated prices for several machines.
 
@@ -94,7 +67,7 @@ def check_prices(price: Price | None, machines: Iterable[Collection[str]]) -> No
     own_names = [*machines]
     _check_names(read_prices(price), {name for names in own_names for name in names})
     for names in own_names:
-        _own_price(prices_under(price, names) or {}, names)
+        own_price(prices_under(price, names), names)
 
 
 def unused_prices_note(price: Price | None, used_names: Collection[str]) -> str | None:
@@ -134,7 +107,7 @@ def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict
     """Return the stated prices without the prices of some GPUs, or None if no price remains.
 
     The remaining prices are for the wafer that is compared with the GPUs. Names that match no
-    machine are kept; `wafer_price` rejects them later.
+    machine are kept; `own_price` rejects them later.
 
     Args:
         price: Prices as stated.
@@ -144,16 +117,21 @@ def prices_without_gpus(price: Price | None, gpus: Iterable[str | Path]) -> dict
     return {key: usd for key, usd in read_prices(price).items() if key not in names} or None
 
 
-def _own_price(prices: Mapping[str, float], names: Collection[str]) -> float | None:
-    """Return the price stated under any name of one machine, or None if there is none.
+def own_price(price: Price | None, names: Collection[str]) -> float | None:
+    """Return the price that the user states for one machine, in USD per hour; None if there is none.
 
     Prices of other known machines are ignored, so that the same prices can be given to every
     command.
+
+    Args:
+        price: Prices as stated.
+        names: Names under which the machine can have a price.
 
     Raises:
         UnknownName: A price has a name that matches no machine.
         BadInput: Several names of this machine have a price.
     """
+    prices = read_prices(price)
     _check_names(prices, names)
     own_prices = {name: usd for name, usd in prices.items() if name in names}
     if len(own_prices) > 1:

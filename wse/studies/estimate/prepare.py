@@ -15,7 +15,7 @@ from wse.serving.economics import Economics, load_economics
 from wse.serving.goal import LATENCY, Goal
 from wse.serving.network import Network, load_network
 from wse.serving.operating_point import RequestShape
-from wse.serving.prices import WAFER, unused_prices_note, wafer_price
+from wse.serving.prices import WAFER, own_price, unused_prices_note
 from wse.studies.estimate.checks import check_options
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.basis import (
@@ -161,7 +161,7 @@ def prepare_estimate(request: EstimateRequest) -> PreparedEstimate:
         check_takes_drafts(basis.spec)
     if request.drafts.draft_model is not None:
         load_draft_model(request.drafts.draft_model, basis.loaded)
-    price = wafer_price(request.costs.price, basis.whole.name)
+    price = own_price(request.costs.price, (WAFER, basis.whole.name))
     economics = load_economics(basis.whole, request.costs.economics, price)
     wafer = basis.mesh or basis.whole
     # 3. Lengths and options of the compiler.

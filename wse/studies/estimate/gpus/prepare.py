@@ -21,7 +21,7 @@ from wse.serving.gpus.server import BLOCK_TOKENS, GpuServer
 from wse.serving.gpus.weights import weight_format
 from wse.serving.operating_point import RequestShape, operating_point, users_with_room
 from wse.serving.plan import saturating_users
-from wse.serving.prices import gpu_price, unused_prices_note
+from wse.serving.prices import own_price, unused_prices_note
 from wse.studies.estimate.gpus.checks import DATA, EXPERTS, TENSOR, check_heads, check_options, check_users
 from wse.studies.estimate.prepare import load_draft_model
 from wse.studies.estimate.request import EstimateRequest
@@ -147,7 +147,7 @@ def prepare_gpus(request: EstimateRequest) -> PreparedGpuEstimate:
         options = f"--prompt-len {prompt} --new-tokens {new}"
         raise BadInput(f"{options}: {spec.name} supports at most {spec.context_limit:,} tokens in total")
     # 4. Users and replicas.
-    economics = load_gpu_economics(gpu, request.costs.economics, gpu_price(request.costs.price, gpu.name))
+    economics = load_gpu_economics(gpu, request.costs.economics, own_price(request.costs.price, (gpu.name,)))
     deployment = GpuDeployment(server=server, shape=_shape(request, prompt, new), economics=economics)
     users = _users(request, deployment)
     replicas = Goal(users=users, replicas=request.replicas).replicas_for(users_with_room(deployment))

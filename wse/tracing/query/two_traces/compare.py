@@ -13,7 +13,7 @@ from wse.reports.shared_tables import price_text
 from wse.reports.terminal import plural, printable
 from wse.serving.cost import power_and_cost
 from wse.serving.economics import Economics, Stated, load_economics
-from wse.serving.prices import Price, wafer_price
+from wse.serving.prices import WAFER, Price, own_price
 from wse.tracing.query.places.stages import used_fraction
 from wse.tracing.query.two_traces.changes import Change, changes_by_phase, read_totals
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow, fraction, limits_of
@@ -203,7 +203,7 @@ def _economics(wafer: str, stated_assumptions: Stated | None, price: Price | Non
             unknown.
     """
     try:
-        return load_economics(load_wafer(wafer), stated_assumptions, wafer_price(price, wafer))
+        return load_economics(load_wafer(wafer), stated_assumptions, own_price(price, (WAFER, wafer)))
     except UnknownName as error:
         if error.kind == "wafer" and price is None:
             return None
