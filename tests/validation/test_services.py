@@ -132,7 +132,7 @@ def test_services_from_october_2024_have_the_fused_schedule(date: str, schedule:
         schedules.append(service.request.layout.schedule)
         value = {"baseline": 100.0, "optimized": 180.0}[service.request.layout.schedule]
         return ServiceEstimate(
-            values=(value,) * len(METRICS), fits=True, gain=1.0, tokens_per_pass=1.0, bound_ratio=2.0
+            values=dict.fromkeys(METRICS, value), fits=True, gain=1.0, tokens_per_pass=1.0, bound_ratio=2.0
         )
 
     found = answer(row(date=date, spec_decode="no"), request_of(date=date, spec_decode="no"), by_schedule)
@@ -143,7 +143,7 @@ def test_services_from_october_2024_have_the_fused_schedule(date: str, schedule:
 
 def made_estimate(request: ServiceRequest) -> ServiceEstimate:
     """Return an estimate with values from 100 on, a gain of 1.5 and 2 tokens per pass with drafts."""
-    values = tuple(float(i + 100) for i in range(len(METRICS)))
+    values = {metric: float(i + 100) for i, metric in enumerate(METRICS)}
     return ServiceEstimate(values=values, fits=True, gain=1.5, tokens_per_pass=2.0, bound_ratio=3.0)
 
 

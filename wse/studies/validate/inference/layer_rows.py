@@ -21,7 +21,7 @@ from wse.studies.validate.kernel_model.prefill_time import PrefillTime
 from wse.studies.validate.kernel_model.profile import duration, step_time_of, timed_run
 from wse.studies.validate.kernel_model.step_time import TAIL_COLS, TAIL_ROWS, StepTime
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import read_number, read_whole
+from wse.studies.validate.measured.text_numbers import read_number, read_whole, whole_in
 from wse.studies.validate.predictors.prediction import Declined, Prediction, decline_words, require
 
 _PHASES: Final = frozenset({"layer-attention", "layer-ffn", "layer"})
@@ -113,8 +113,7 @@ def _layers(m: Measurement, run: DescribedRun) -> int:
     metric = m.text("metric")
     if _ONE_LAYER.search(metric):
         return 1
-    stated_layers = _LAYERS.search(metric)
-    return (read_whole(stated_layers[1]) or run.layers) if stated_layers else run.layers
+    return whole_in(_LAYERS, metric) or run.layers
 
 
 _CHANGE: Final = re.compile(r"TOP_K ([0-9]+) (?:->|→|to) ([0-9]+)", re.IGNORECASE)
@@ -164,8 +163,7 @@ def predict_prefill(m: Measurement) -> Prediction | None:
     if m.text("phase") != "prefill":
         return None
     steps, run = timed_run(m)
-    stated_prompt = _PROMPT.search(m.text("metric"))
-    prompt = m.sizes.get("prompt_len") or (read_whole(stated_prompt[1] or stated_prompt[2]) if stated_prompt else 0)
+    prompt = m.sizes.get("prompt_len") or whole_in(_PROMPT, m.text("metric"))
     if not prompt:
         raise Declined("the row does not state the length of the prompt")
     chunk = chunk_tokens(m) or run.shard.cols

@@ -18,7 +18,7 @@ from wse.studies.validate.kernel_model.pe_memory import PeMemory
 from wse.studies.validate.kernel_model.profile import PROFILE, in_row_unit
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.platforms import wafer_of
-from wse.studies.validate.measured.text_numbers import name_in, read_whole
+from wse.studies.validate.measured.text_numbers import name_in, read_whole, whole_in
 from wse.studies.validate.predictors.prediction import Declined, Prediction, require
 from wse.studies.validate.result import CONSTANT_OF_PROFILE
 
@@ -171,11 +171,7 @@ def _layers(m: Measurement, *, is_shared_model: bool) -> int:
         m: The measurement, which may state the number in a column or in the metric.
         is_shared_model: Whether a block contains both attention and feed-forward.
     """
-    layers = max_layers(m)
-    match = _LAYERS.search(m.text("metric"))
-    if layers is None and match:
-        layers = read_whole(match[1] or match[2])
-    return layers or (4 if is_shared_model else 9)
+    return max_layers(m) or whole_in(_LAYERS, m.text("metric")) or (4 if is_shared_model else 9)
 
 
 def _shape(m: Measurement) -> tuple[int, int]:

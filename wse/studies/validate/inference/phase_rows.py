@@ -11,7 +11,7 @@ from wse.studies.validate.kernel_model.layer_steps import ATTENTION, FEED_FORWAR
 from wse.studies.validate.kernel_model.profile import duration, timed_run
 from wse.studies.validate.kernel_model.step_time import StepTime
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import read_whole, row_in, rows_of
+from wse.studies.validate.measured.text_numbers import row_in, rows_of, whole_in
 from wse.studies.validate.predictors.prediction import Declined, Prediction, decline_words, require
 
 PHASES: Final = ("attention-phase", "ffn-phase")
@@ -52,8 +52,7 @@ def predict(m: Measurement) -> Prediction | None:
     cycles = _cycles_of(added_parts, steps, run.shard) - _cycles_of(subtracted_parts, steps, run.shard)
     if cycles <= 0:
         raise Declined("the metric subtracts as much as it adds")
-    layers = _LAYERS.search(metric)
-    count = (read_whole(layers[1]) or 1) if layers and "per layer" not in f"{metric} {m.text('unit')}" else 1
+    count = 1 if "per layer" in f"{metric} {m.text('unit')}" else whole_in(_LAYERS, metric) or 1
     return duration(m, count * (cycles + probe_cycles(m)))
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.models import dense_model
-from wse.studies.validate.measured.text_numbers import read_whole
+from wse.studies.validate.measured.text_numbers import read_whole, whole_in
 from wse.studies.validate.predictors.prediction import require
 from wse_mappings.rounding import ceil_div
 
@@ -39,10 +39,10 @@ def mean_context(m: Measurement) -> float | None:
         return prompt + generated_tokens / 2
     maximum = sizes.get("context_max")
     if maximum is None:
-        match = _THOUSANDS.search(m.text("metric")) or _THOUSANDS.search(m.text("settings"))
-        if match is None:
+        thousands = whole_in(_THOUSANDS, m.text("metric"), m.text("settings"))
+        if thousands is None:
             return None
-        maximum = 1024 * (read_whole(match[1]) or 0)
+        maximum = 1024 * thousands
     return float(max(maximum // 2, maximum - UNFILLED_POSITIONS))
 
 
@@ -119,7 +119,7 @@ def described_run(m: Measurement) -> DescribedRun:
     rows, cols = require(m.sizes.get("block_rows"), no_shape), require(m.sizes.get("block_cols"), no_shape)
     context = mean_context(m)
     layers = max_layers(m)
-    stages = m.sizes.get("n_stages") or _stages_in_metric(m)
+    stages = m.sizes.get("n_stages") or whole_in(_STAGES, m.text("metric")) or 0
     blocks = m.sizes.get("n_blocks") or _blocks_of_stages(m, model, stages, layers)
     shard = Shard(
         model=model,
@@ -168,12 +168,6 @@ def shares_blocks(m: Measurement) -> bool:
     A block is a rectangle of PEs. The default depends on the model that the measurement names.
     """
     return m.text("model").strip().lower() in _SHARED_BLOCK_MODELS
-
-
-def _stages_in_metric(m: Measurement) -> int:
-    """Return the number of pipeline stages stated in a measurement's metric, or 0."""
-    match = _STAGES.search(m.text("metric"))
-    return (read_whole(match[1]) or 0) if match else 0
 
 
 def _blocks_of_stages(m: Measurement, model: ModelSpec, stages: int, layers: int | None) -> int:
@@ -230,9 +224,9 @@ def top_k_of(m: Measurement, *, is_shared_block: bool) -> int:
     If the measurement does not state it, a default is returned. There is a smaller default for
     short runs in which attention and feed-forward are in separate blocks (rectangles) of PEs.
     """
-    match = _TOP_K.search(m.text("settings")) or _TOP_K.search(m.text("metric"))
-    if match:
-        return read_whole(match[1]) or 1
+    top_k = whole_in(_TOP_K, m.text("settings"), m.text("metric"))
+    if top_k is not None:
+        return top_k or 1
     maximum = m.sizes.get("context_max")
     is_short = not is_shared_block and maximum is not None and maximum <= SHORT_RUN_POSITIONS
     return SHORT_RUN_TOP_K if is_short else DEFAULT_TOP_K

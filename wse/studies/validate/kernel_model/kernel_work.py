@@ -11,7 +11,7 @@ from wse.models.spec import ModelSpec
 from wse.studies.validate.kernel_model.described_run import Shard, mean_context
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.models import dense_model
-from wse.studies.validate.measured.text_numbers import read_whole
+from wse.studies.validate.measured.text_numbers import whole_in
 
 _CHUNK: Final = re.compile(
     r"(?<!start )\bchunks?(?:[ _]size)?\s*(?:of|=|:)?\s*([0-9][0-9,]*)|\bc([0-9]{2,4})\b|([0-9][0-9,]*)-token chunks?",
@@ -83,11 +83,7 @@ def probe_cycles(m: Measurement) -> int:
 
 def chunk_tokens(m: Measurement) -> int | None:
     """Return the number of tokens per prefill chunk stated in a measurement, or None."""
-    for text in (m.text("metric"), m.text("settings")):
-        match = _CHUNK.search(text)
-        if match:
-            return read_whole(match[1] or match[2] or match[3]) or None
-    return None
+    return whole_in(_CHUNK, m.text("metric"), m.text("settings")) or None
 
 
 def _prefill_work(metric: str, model: ModelSpec, rows: int, cols: int, chunk: int) -> KernelWork | None:

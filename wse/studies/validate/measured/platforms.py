@@ -17,7 +17,7 @@ from wse.hardware.generations import RECORDS
 from wse.hardware.load import load_software, load_wafer
 from wse.hardware.spec import SoftwareProfile, WaferSpec
 from wse.studies.validate.measured.measurements import Measurement
-from wse.studies.validate.measured.text_numbers import name_in
+from wse.studies.validate.measured.text_numbers import name_in, whole_in
 
 SIMULATOR_WORDS_PER_CYCLE: Final = 1.0
 """Words per cycle of a vector stream on links and ramps in the vendor's fabric simulator, for both
@@ -30,6 +30,8 @@ _GENERATION: Final = re.compile(r"\b(?:WSE|CS)-?([0-9])\b", re.IGNORECASE)
 _UNSTATED: Final = re.compile(r"not stated", re.IGNORECASE)
 
 _wafer = cache(load_wafer)
+software = cache(load_software)
+"""Function that returns a bundled profile's software costs, given its name and a wafer generation."""
 
 
 def wafer_of(m: Measurement) -> WaferSpec | None:
@@ -106,17 +108,6 @@ Profiles = Callable[[str, str], SoftwareProfile]
 """Function that returns a software profile, given its name and the name of a wafer generation."""
 
 
-@cache
-def software(name: str, generation: str) -> SoftwareProfile:
-    """Return a bundled profile's software costs for a wafer generation.
-
-    Args:
-        name: Name of the profile, such as ``tuned``.
-        generation: Name of the wafer generation.
-    """
-    return load_software(name, generation)
-
-
 _COLLECTIVES: Final = {
     "reduce": "reduce",
     "broadcast": "broadcast",
@@ -161,13 +152,12 @@ def collective_of(m: Measurement) -> Collective | None:
     text = m.text("algorithm").lower()
     algorithm = name_in("algorithms", text) or ""
     texts = f"{text} {m.text('note').lower()}"
-    group, groups, levels = _GROUP.search(text), _GROUP_COUNT.search(texts), _LEVELS.search(text)
     return Collective(
         kind=kind,
         algorithm=algorithm,
-        group=int(group[1]) if group else None,
-        groups=int(groups[1]) if groups else None,
-        levels=int(levels[1]) if levels else None,
+        group=whole_in(_GROUP, text),
+        groups=whole_in(_GROUP_COUNT, texts),
+        levels=whole_in(_LEVELS, text),
     )
 
 

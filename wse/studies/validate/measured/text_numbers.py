@@ -42,6 +42,24 @@ def read_whole(text: str | None) -> int | None:
     return int(value) if value is not None and value == int(value) else None
 
 
+def whole_in(pattern: re.Pattern[str], *texts: str) -> int | None:
+    """Return the integer that a pattern captures in the first text in which it occurs.
+
+    The result is None if the pattern does not occur, or if the captured text is not an integer up
+    to `LARGEST_NUMBER`.
+
+    Args:
+        pattern: The pattern. If it has several groups, those that take no part in the match are
+            ignored.
+        texts: The texts, in the order in which they are searched.
+
+    >>> whole_in(re.compile("at distance ([0-9]+)"), "64 words", "64 words at distance 2")
+    2
+    """
+    match = next((match for text in texts if (match := pattern.search(text))), None)
+    return None if match is None else read_whole(next((group for group in match.groups() if group), None))
+
+
 _UNIT: Final = re.compile(
     r"cycles?|[mµun]?s|seconds?|[kmg]?hz|[mgtp]?flops?|[kmgtp]?i?b|[mgtp]bps|bits?|[mgtp]bit|bytes?|[km]?w|watts?|j|joules?"
     r"|tok|tokens?|usd|percent|%|x|ratio|speedup|gain|growth|fraction|efficiency|slowdown|(under)?utilisation"

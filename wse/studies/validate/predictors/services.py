@@ -15,7 +15,7 @@ follows:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -57,14 +57,14 @@ MAPPING: Final = "bands"
 METHODS: Final = {BASELINE: "estimate", OPTIMIZED: "estimate, optimized"}
 """Name of the prediction method for each schedule."""
 
-RATES: Final[dict[str, tuple[str, ...]]] = {
-    "output_tok_s_per_user": ("decode", "tokens_per_s_per_user"),
-    "system_output_tok_s": ("decode", "tokens_per_s"),
-    "system_tok_s": ("decode", "tokens_per_s"),
+RATES: Final = {
+    "output_tok_s_per_user": "decode.tokens_per_s_per_user",
+    "system_output_tok_s": "decode.tokens_per_s",
+    "system_tok_s": "decode.tokens_per_s",
 }
 """Metrics that drafts improve, with their paths in the result of `wse estimate`."""
 
-TIMES: Final[dict[str, tuple[str, ...]]] = {"ttft_s": ("latency", "user", "ttft_s")}
+TIMES: Final = {"ttft_s": "latency.user.ttft_s"}
 """Metrics that drafts do not affect, with their paths in the result of `wse estimate`.
 
 The first token arrives before any draft. Users' measurements include the network and the
@@ -138,7 +138,7 @@ class ServiceEstimate:
     """Estimate results from which the speed or latency of a service is predicted.
 
     Attributes:
-        values: Values of the metrics in `METRICS`, in the same order, without speculative decoding.
+        values: Values of the metrics in `METRICS` without speculative decoding, keyed by metric.
         fits: Whether the model fits in SRAM.
         gain: Factor by which drafts increase tokens per second; 1 without speculative decoding.
         tokens_per_pass: Mean number of tokens that a verification pass yields; 1 without
@@ -146,15 +146,15 @@ class ServiceEstimate:
         bound_ratio: Cycles per token divided by their lower bound; 1 if there is no bound.
     """
 
-    values: tuple[float, ...]
+    values: Mapping[str, float]
     fits: bool
     gain: float
     tokens_per_pass: float
     bound_ratio: float
 
     def of(self, metric: str) -> float:
-        """Return the estimated value of a metric in `METRICS`, without speculative decoding."""
-        return self.values[list(METRICS).index(metric)]
+        """Return the estimated value of a metric in `METRICS`, with speculative decoding if it is used."""
+        return self.values[metric] * (self.gain if metric in RATES else 1.0)
 
 
 def answer(
@@ -175,11 +175,10 @@ def answer(
     except (BadInput, DoesNotFit) as error:
         raise Declined(f"wse estimate refuses it: {str(error).partition(';')[0]}") from error
     metric = m.text("metric").strip()
-    plain = numbers.of(metric)
-    gain = numbers.gain if metric in RATES else 1.0
+    plain = numbers.values[metric]
     schedule = service.request.layout.schedule
     return Prediction(
-        value=plain * gain,
+        value=numbers.of(metric),
         plain=plain if service.drafts_of else None,
         other_schedule=_by_other_schedule(service, metric, estimate),
         free_drafts=plain * numbers.tokens_per_pass if metric in RATES and service.drafts_of else None,
@@ -208,7 +207,7 @@ def _by_other_schedule(
         numbers = estimate(replace(service, request=replace_options(service.request, schedule=schedule)))
     except DoesNotFit:
         return None
-    return numbers.of(metric) * (numbers.gain if metric in RATES else 1.0)
+    return numbers.of(metric)
 
 
 @cache
@@ -228,7 +227,7 @@ def estimate_service(service: ServiceRequest) -> ServiceEstimate:
         curve, machine = acceptance_of(service.drafts_of), head_machine(estimate, compilation, head, passes)
         draft_tokens, gain = best_draft(curve, lambda tokens: machine.verify_s(1) / machine.row(curve, tokens).token_s)
         tokens_per_pass = curve.at(draft_tokens)
-    values = tuple(float(attrgetter(".".join(keys))(result)) for keys in METRICS.values())
+    values = {metric: float(attrgetter(path)(result)) for metric, path in METRICS.items()}
     return ServiceEstimate(
         values=values,
         fits=result.sram.fits,

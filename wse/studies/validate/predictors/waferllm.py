@@ -22,7 +22,7 @@ from wse.models.spec import ModelSpec
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.models import one_head_model
 from wse.studies.validate.measured.platforms import Profiles, software, wafer_of, words_per_cycle
-from wse.studies.validate.measured.text_numbers import is_cycles
+from wse.studies.validate.measured.text_numbers import is_cycles, whole_in
 from wse.studies.validate.predictors.harness import (
     PROFILE,
     Grid,
@@ -255,14 +255,13 @@ def predict_product(m: Measurement, profiles: Profiles = software) -> Prediction
     if kernel == "meshgemv":
         if M != 1:
             raise Declined("MeshGEMV multiplies one vector")
-        match = _GROUPS.search(m.text("note"))
-        groups = int(match[1] or match[2]) if match else 0
-        if (match and groups < 1) or groups > min(grid.rows, grid.cols):
+        groups = whole_in(_GROUPS, m.text("note"))
+        if groups is not None and not 1 <= groups <= min(grid.rows, grid.cols):
             raise Declined("the groups that the row names do not fit its line of PEs")
-        return _prediction(gemv_cycles(grid, K, N, groups, dtype, costs))
+        return _prediction(gemv_cycles(grid, K, N, groups or 0, dtype, costs))
     grid.check_square()
-    repeats = _REPEATS.search(m.text("note"))
-    return _prediction(gemm_cycles(grid, M, K, N, int(repeats[1]) if repeats else 1, dtype, costs))
+    repeats = whole_in(_REPEATS, m.text("note"))
+    return _prediction(gemm_cycles(grid, M, K, N, 1 if repeats is None else repeats, dtype, costs))
 
 
 def predict_shift(m: Measurement, profiles: Profiles = software) -> Prediction | None:
