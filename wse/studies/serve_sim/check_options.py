@@ -139,6 +139,7 @@ def _check_prefill(request: ServeRequest) -> None:
     """
     on_gpus, by_gpus = request.base.gpu is not None, request.prefilling.prefill_gpu is not None
     by_other_wafers = request.prefilling.prefill_wafer is not None
+    on_same_wafer = request.prefilling.prefill_mesh is not None
     wafers_only = "applies only if wafers decode; leave it out, or leave out --gpu"
     for option, is_refused, reason in (
         ("--prefill-gpus", on_gpus and by_other_wafers, "wafers prefill the prompts (--prefill-wafer); leave it out"),
@@ -147,12 +148,8 @@ def _check_prefill(request: ServeRequest) -> None:
         ("--prefill-mesh", on_gpus, wafers_only),
         ("--prefill-wafers", by_gpus, "GPUs prefill the prompts; leave it out"),
         ("--prefill-mesh", by_gpus, "GPUs prefill the prompts; leave it out"),
-        (
-            "--kv-bandwidth",
-            request.prefilling.prefill_mesh is not None,
-            "KV caches stay on the same wafer; leave it out",
-        ),
-        ("--kv-latency", request.prefilling.prefill_mesh is not None, "KV caches stay on the same wafer; leave it out"),
+        ("--kv-bandwidth", on_same_wafer, "KV caches stay on the same wafer; leave it out"),
+        ("--kv-latency", on_same_wafer, "KV caches stay on the same wafer; leave it out"),
     ):
         if is_refused and given_value(request, option) is not None:
             raise BadInput(f"{option}: {reason}")
