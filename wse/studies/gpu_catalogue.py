@@ -10,7 +10,7 @@ from wse.reports.table import Column, Table, number
 from wse.reports.terminal import console_on, printable
 from wse.reports.terminal_table import print_table
 from wse.serving.economics import load_gpu_economics
-from wse.serving.gpus.load import gpu_numbers, known_gpus, known_stacks, load_gpu, stack_numbers, stack_texts
+from wse.serving.gpus.load import GPU, STACK, known_gpus, known_stacks, load_gpu
 from wse.studies.bundled_result import GpuResult, GpusResult, Numbers, StackResult
 from wse.studies.catalogue import number_results, print_numbers, range_text
 
@@ -50,12 +50,12 @@ def gpu(name: str) -> GpuResult:
 def _gpu_numbers(name: str) -> Numbers:
     """Return the constants of a GPU, followed by its power and price if both are known."""
     economics = load_gpu_economics(load_gpu(name))
-    return number_results(gpu_numbers(name)) | ({} if economics is None else number_results(economics.sources))
+    return number_results(GPU.read(name).numbers) | ({} if economics is None else number_results(economics.sources))
 
 
 def _stack(name: str) -> StackResult:
-    texts = stack_texts(name)
-    return StackResult(title=texts["title"], fitted_on=texts["fitted_on"], numbers=number_results(stack_numbers(name)))
+    texts, numbers = STACK.read(name)
+    return StackResult(title=texts["title"], fitted_on=texts["fitted_on"], numbers=number_results(numbers))
 
 
 def print_gpus(content: GpusResult, stream: TextIO) -> None:

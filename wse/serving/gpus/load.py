@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wse.errors import BadWafer, UnknownName
 from wse.files import short_repr
-from wse.hardware.preset_reader import Numbers, PresetKind
+from wse.hardware.preset_reader import PresetKind
 from wse.plugins import GPUS, STACKS
 from wse.serving.gpus.spec import GENERATIONS, GpuSpec, StackSpec
 
@@ -44,7 +44,7 @@ def _missing(base: str, keys: Sequence[str]) -> str:
     return f'has no {keys[0]}; add it, or begin with base = "{base}" and give what differs'
 
 
-_GPU: Final = PresetKind(
+GPU: Final = PresetKind(
     word="GPU",
     group=GPUS,
     folder=_HERE / "presets",
@@ -52,7 +52,7 @@ _GPU: Final = PresetKind(
     texts={"generation": _read_generation},
     missing=partial(_missing, "a100"),
 )
-_STACK: Final = PresetKind(
+STACK: Final = PresetKind(
     word="stack",
     group=STACKS,
     folder=_HERE / "stacks",
@@ -63,19 +63,10 @@ _STACK: Final = PresetKind(
 )
 
 
-def known_gpus() -> tuple[str, ...]:
-    """Return the names of all GPU presets, bundled or from installed packages."""
-    return _GPU.names()
-
-
-def bundled_gpus() -> tuple[str, ...]:
-    """Return the names of the bundled GPU presets."""
-    return _GPU.bundled_names()
-
-
-def known_stacks() -> tuple[str, ...]:
-    """Return the names of all serving stacks, bundled or from installed packages."""
-    return _STACK.names()
+known_gpus: Final = GPU.names
+"""Function that returns the names of all GPU presets, bundled or from installed packages."""
+known_stacks: Final = STACK.names
+"""Function that returns the names of all serving stacks, bundled or from installed packages."""
 
 
 def load_gpu(name_or_path: str | Path) -> GpuSpec:
@@ -90,8 +81,8 @@ def load_gpu(name_or_path: str | Path) -> GpuSpec:
         BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
             bounds.
     """
-    texts, numbers = _GPU.read(str(name_or_path))
-    return GpuSpec(**texts, **_GPU.values(numbers))
+    texts, numbers = GPU.read(str(name_or_path))
+    return GpuSpec(**texts, **GPU.values(numbers))
 
 
 def load_stack(name_or_path: str | Path, generation: str) -> StackSpec:
@@ -108,44 +99,5 @@ def load_stack(name_or_path: str | Path, generation: str) -> StackSpec:
         BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
             bounds.
     """
-    texts, numbers = _STACK.read(str(name_or_path))
-    return StackSpec(**texts, **_STACK.values(numbers, generation))
-
-
-def gpu_numbers(name_or_path: str | Path) -> Numbers:
-    """Return the numbers of a GPU with their units, evidence grades and sources.
-
-    Args:
-        name_or_path: Name of a preset, or path of a TOML file.
-
-    Raises:
-        UnknownName: There is no such preset, or the file has an unknown key.
-        BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
-            bounds.
-    """
-    return _GPU.read(str(name_or_path)).numbers
-
-
-def stack_numbers(name_or_path: str | Path) -> Numbers:
-    """Return the numbers of a serving stack with their units, evidence grades and sources.
-
-    A number that is valid for one generation of GPUs has the key ``FIELD.GENERATION``.
-
-    Args:
-        name_or_path: Name of a preset, or path of a TOML file.
-
-    Raises:
-        UnknownName: There is no such preset, or the file has an unknown key.
-        BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
-            bounds.
-    """
-    return _STACK.read(str(name_or_path)).numbers
-
-
-def stack_texts(name_or_path: str | Path) -> dict[str, str]:
-    """Return the strings in a serving stack's file, keyed as in the file.
-
-    They are the name and title of the stack, and the measurements to which its constants were
-    fitted.
-    """
-    return _STACK.read(str(name_or_path)).texts
+    texts, numbers = STACK.read(str(name_or_path))
+    return StackSpec(**texts, **STACK.values(numbers, generation))

@@ -1,4 +1,4 @@
-"""The largest model that fits on a number of wafers, found by adding or removing layers."""
+"""The largest model that fits on a number of wafers, found by bisection."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from wse.bisection import largest_passing
 from wse.compiler.search.search import Breadth
 from wse.errors import DoesNotFit
 from wse.hardware.generations import DEFAULT_WAFER
@@ -21,10 +22,6 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
 
-FILL: Final = 0.85
-"""Fraction of SRAM that weights fill at the start of the search for the maximum number of
-layers."""
-
 
 class LayersThatFit(NamedTuple):
     """The largest model that fits on a number of wafers: its layer and parameter counts."""
@@ -36,9 +33,7 @@ class LayersThatFit(NamedTuple):
 def find_layers(model: str, wafers: int, dtype: str, on_work: Callable[[str], None]) -> LayersThatFit:
     """Search for the maximum number of layers that fit by compiling models of several sizes.
 
-    1. Start with the number of layers whose weights fill the fraction `FILL` of the SRAM. Go up
-       or down with doubling steps until one number fits and another does not.
-    2. Bisect the interval between these two numbers until they are consecutive.
+    The search bisects the numbers from one layer per wafer to the number whose weights fill the SRAM.
 
     Args:
         model: Name of a bundled model. Layers are added to or removed from it.
@@ -67,31 +62,16 @@ def find_layers(model: str, wafers: int, dtype: str, on_work: Callable[[str], No
             parameters[layers] = parameter_count(estimate.spec)
             return True
 
-    low, high, step = 0, None, 1
-    layers = max(wafers, _layers_by_bytes(model, wafers, dtype))
-    while high is None or high - low > 1:
-        if fits(layers):
-            low = layers
-        else:
-            high = layers
-        if high is None:
-            layers, step = low + step, 2 * step
-        elif low == 0:
-            layers, step = max(wafers, high - step), 2 * step
-            if high == wafers:
-                break
-        else:
-            layers = (low + high) // 2
-    return LayersThatFit(low, parameters[low])
+    layers = largest_passing(wafers, _layers_by_bytes(model, wafers, dtype) + 1, fits) or 0
+    return LayersThatFit(layers, parameters[layers])
 
 
 def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
-    """Return the number of layers whose weights fill the fraction `FILL` of the wafers' SRAM.
+    """Return the number of layers whose weights fill the SRAM of the wafers, rounded down.
 
-    A search for the maximum number of layers starts from this number. The embedding and output head
-    are ignored.
+    The embedding and output head are ignored.
     """
     spec, wafer = bundled_spec(model), load_wafer(DEFAULT_WAFER)
-    weight_room_bytes = FILL * wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
+    sram_bytes = wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
     weights = weights_of(spec, dtype, "bfloat16")
-    return int(weight_room_bytes / ((weights.always_bytes + weights.expert_bytes) / spec.layer_count))
+    return int(sram_bytes / ((weights.always_bytes + weights.expert_bytes) / spec.layer_count))
