@@ -11,8 +11,8 @@ from plain_costs import PlainCosts
 from tests.support.plain_workload import plain_workload, single_blocks
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
-from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.outcome import SimulationOutcome
+from wse.serving.simulation.replicas import simulate_continuous
 from wse.serving.simulation.statistics import gap_distribution, levels, per_token_s
 from wse.serving.simulation.workload import FAST, NORMAL, Workload
 

@@ -11,8 +11,8 @@ from plain_costs import PlainCosts
 from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
-from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.drafts import Drafts
+from wse.serving.simulation.replicas import simulate_continuous
 from wse.serving.simulation.static import simulate_static
 from wse.serving.simulation.statistics import gap_distribution, per_token_s
 

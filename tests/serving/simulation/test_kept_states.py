@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.support.plain_costs import PlainCosts
 from tests.support.plain_workload import BLOCK, chained_workload
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.kv_room import KvRoom
 from wse.serving.simulation.kv_tiers import KvTier
 from wse.serving.simulation.outcome import SimulationOutcome
+from wse.serving.simulation.replicas import simulate_continuous
 from wse.serving.simulation.statistics import first_token_s
 
 CHAINS = st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=1, max_size=20)

@@ -13,9 +13,9 @@ from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
-from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.kv_tiers import KvTier
+from wse.serving.simulation.replicas import simulate_continuous
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 
 COSTS = PlainCosts(

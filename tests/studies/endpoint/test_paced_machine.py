@@ -11,8 +11,8 @@ from tests.support.plain_costs import PlainCosts
 from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.live_replicas import LiveReplicas
+from wse.serving.simulation.replicas import simulate_continuous
 from wse.studies.endpoint.paced_machine import PacedMachine
 
 COSTS = PlainCosts(

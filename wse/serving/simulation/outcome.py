@@ -31,6 +31,8 @@ GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
 
 Multiples of the step modulo 1 are evenly distributed (Knuth, TAOCP 3, section 6.4).
 """
+SUMS: Final = ("busy_s", "work_s", "prefill_busy_s", "user_s", "kv_token_s", "in_system_s")
+"""Fields of an outcome that are sums over all machines."""
 LITTLE_TOLERANCE: Final = 1e-6
 """Relative difference between the two sides of Little's law that is attributed to rounding."""
 
@@ -112,6 +114,7 @@ class Recorder:
         cached_tokens: Number of tokens of each prompt that were in the KV cache at its admission.
         loaded_tokens: Number of further tokens of each prompt that were not read because its prefix
             was loaded from tiers.
+        busy_s, work_s, prefill_busy_s, user_s, kv_token_s, in_system_s: As in `SimulationOutcome`.
     """
 
     def __init__(
@@ -139,7 +142,7 @@ class Recorder:
             self._pauses_s = workload.pauses_s().tolist()
         self.now: float = self.times[0] if self.times else self.arrivals[0]
         self.arrived = self.left = 0
-        self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self.kv_token_s = self._in_system_s = 0.0
+        self.busy_s = self.work_s = self.prefill_busy_s = self.user_s = self.kv_token_s = self.in_system_s = 0.0
         self.start_s, self.first_s, self.end_s, self.left_s = ([0.0] * len(self.arrivals) for _ in range(4))
         self.cached_tokens, self.loaded_tokens = ([0] * len(self.arrivals) for _ in range(2))
         self._runs = array("d")
@@ -185,7 +188,7 @@ class Recorder:
             self.arrivals[order[self.arrived]] = times[self.arrived]
             request_seconds += time - times[self.arrived]
             self.arrived += 1
-        self._in_system_s += request_seconds
+        self.in_system_s += request_seconds
         self.now = time
         return order[arrived_before : self.arrived]
 
@@ -235,7 +238,7 @@ class Recorder:
                 varying fraction of it later, so that requests do not synchronise. 0 if passes have
                 no common start.
         """
-        self._in_system_s -= self.now - at_s
+        self.in_system_s -= self.now - at_s
         self.left_s[request] = at_s
         self.left += 1
         if self._workload.in_flight is not None and self.arrived < len(self.order):
@@ -271,10 +274,10 @@ class Recorder:
             WseBug: It does not, so requests were miscounted.
         """
         request_s = math.fsum(self.left_s[request] - self.arrivals[request] for request in self.order)
-        difference_s = abs(self._in_system_s - request_s)
-        if not self.is_done or difference_s > LITTLE_TOLERANCE * max(self._in_system_s, request_s):
+        difference_s = abs(self.in_system_s - request_s)
+        if not self.is_done or difference_s > LITTLE_TOLERANCE * max(self.in_system_s, request_s):
             message = (
-                f"{self.left} of {len(self.order)} requests left; {self._in_system_s} request-seconds in the system, "
+                f"{self.left} of {len(self.order)} requests left; {self.in_system_s} request-seconds in the system, "
                 f"by Little's law {request_s}"
             )
             raise WseBug(message)
@@ -302,11 +305,6 @@ class Recorder:
             left_s=left_s,
             gaps=np.frombuffer(self._runs, np.float64).reshape(-1, 4),
             makespan_s=float(left_s.max() - workload.arrival_s[0]),
-            busy_s=self.busy_s,
-            work_s=self.work_s,
-            prefill_busy_s=self.prefill_busy_s,
-            user_s=self.user_s,
-            kv_token_s=self.kv_token_s,
-            in_system_s=self._in_system_s,
             prefixes=prefixes,
+            **{name: getattr(self, name) for name in SUMS},
         )

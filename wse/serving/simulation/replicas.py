@@ -1,4 +1,4 @@
-"""Simulation of replicas: identical machines that share the requests of one workload.
+"""Simulation of one machine, or of replicas: identical machines that share the requests of one workload.
 
 Each request goes to one machine when it arrives. Requests go to the machines round-robin, or to the
 machine with the fewest requests in flight. Among machines with the same number in flight, the one
@@ -11,19 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from heapq import heapify, heapreplace
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.machine import ContinuousMachine
-from wse.serving.simulation.outcome import SimulationOutcome
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
+from wse.serving.simulation.drafts import Drafts
+from wse.serving.simulation.outcome import SUMS, SimulationOutcome
+from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.prefixes import PrefixUse
 from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import Workload
-
-_SUMMED: Final = ("busy_s", "work_s", "prefill_busy_s", "user_s", "kv_token_s", "in_system_s")
-"""Fields of an outcome that are sums over all machines."""
 
 
 class MakeMachine(Protocol):
@@ -41,6 +42,24 @@ class MakeMachine(Protocol):
             on_done: Function that is called periodically with the number of requests that have
                 left.
         """
+
+
+def simulate_continuous(
+    workload: Workload,
+    costs: PassCosts,
+    policy: ContinuousPolicy,
+    *,
+    prefill: PrefillMachine | None = None,
+    drafts: Drafts | None = None,
+    on_done: OnDone = ignore,
+) -> SimulationOutcome:
+    """Simulate a machine that serves all requests of a workload, and return their times.
+
+    The arguments are the same as for `ContinuousMachine`.
+    """
+    machine = ContinuousMachine(workload, costs, policy, prefill=prefill, drafts=drafts, on_done=on_done)
+    machine.run_until(np.inf)
+    return machine.outcome()
 
 
 def simulate_replicas(
@@ -191,5 +210,5 @@ def _combined_outcome(outcomes: Sequence[tuple[Sequence[int], SimulationOutcome]
         makespan_s=float(left_s.max() - workload.arrival_s.min()),
         replicas=replicas,
         prefixes=PrefixUse.total(part.prefixes for part in parts),
-        **{name: sum(getattr(part, name) for part in parts) for name in _SUMMED},
+        **{name: sum(getattr(part, name) for part in parts) for name in SUMS},
     )

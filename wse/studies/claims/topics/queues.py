@@ -8,9 +8,9 @@ from typing import Final
 
 from wse.serving.simulation.capacity import capacity_requests_per_s
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.gpu_costs import GpuCosts
 from wse.serving.simulation.outcome import SimulationOutcome
+from wse.serving.simulation.replicas import simulate_continuous
 from wse.serving.simulation.static import simulate_static
 from wse.serving.simulation.statistics import distribution, first_token_s, gap_distribution, queueing_s
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload

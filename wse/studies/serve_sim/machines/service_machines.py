@@ -14,11 +14,10 @@ from wse.serving.deployment.gpus import MAX_BATCHED_TOKENS
 from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
-from wse.serving.simulation.continuous.simulate import simulate_continuous
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.progress import OnDone
-from wse.serving.simulation.replicas import simulate_replicas
+from wse.serving.simulation.replicas import simulate_continuous, simulate_replicas
 from wse.serving.simulation.static import simulate_static
 from wse.serving.simulation.workload import Workload
 from wse.studies.serve_sim.machines.machine import ServingMachine

@@ -15,11 +15,10 @@ from wse.errors import BadInput
 from wse.files import short_repr
 from wse.serving.simulation.prefixes import PrefixTreeBuilder
 from wse.serving.simulation.workload import Workload
+from wse.studies.serve_sim.traces.csv_formats import AZURE, BURSTGPT, SPLITWISE, WSE_CSV
 from wse.studies.serve_sim.traces.lines import TraceLine, field_names, read_lines
 from wse.studies.serve_sim.traces.mooncake import MOONCAKE
-from wse.studies.serve_sim.traces.plain_csv import AZURE, BURSTGPT, SPLITWISE
 from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest
-from wse.studies.serve_sim.traces.wse_csv import WSE_CSV
 
 FORMATS: Final = (WSE_CSV, MOONCAKE, AZURE, SPLITWISE, BURSTGPT)
 MAX_REQUESTS: Final = 1_000_000

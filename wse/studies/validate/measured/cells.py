@@ -11,7 +11,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -229,51 +229,33 @@ class CsvRecord:
     Attributes:
         line: Line on which the record begins, counted from 1.
         cells: Cells of the record. Empty if it cannot be parsed.
-        lines: Number of lines that the record covers.
         problem: Error message of the CSV parser. Empty if the record can be parsed.
     """
 
     line: int
     cells: list[str]
-    lines: int
     problem: str = ""
 
 
-class CsvRecords:
-    """Iterator over the records of CSV data, in order."""
+def read_records(text: str) -> Iterator[CsvRecord]:
+    """Yield the records of CSV data that are not empty, in order. The first one is the header.
 
-    def __init__(self, text: str) -> None:
-        self._lines = list(io.StringIO(text, newline=""))
-        self.resume_at(1)
-
-    def resume_at(self, line: int) -> None:
-        """Continue reading at a given line.
-
-        A record with an unclosed quote wrongly extends over the following lines. Callers can
-        continue on the line after the start of such a record.
-
-        Args:
-            line: Number of the line, counted from 1.
-        """
-        self._first_line = line
-        self._rows = csv.reader(iter(self._lines[line - 1 :]), strict=True)
-
-    def __iter__(self) -> CsvRecords:
-        """Return this iterator."""
-        return self
-
-    def __next__(self) -> CsvRecord:
-        """Return the next record.
-
-        If a record cannot be parsed, only its first line is skipped before the next record is read.
-
-        Raises:
-            StopIteration: All records were returned.
-        """
-        line = self._first_line + self._rows.line_num
+    A record with an unclosed quote wrongly extends over the following lines. If a record cannot be
+    parsed, or has several lines and another number of cells than the header, reading therefore
+    continues on the line after its start.
+    """
+    lines, columns = list(io.StringIO(text, newline="")), 0
+    rows, start, line = csv.reader(iter(lines), strict=True), 1, 1
+    while line <= len(lines):
         try:
-            cells = next(self._rows)
+            cells, problem = next(rows), ""
         except csv.Error as error:
-            self.resume_at(line + 1)
-            return CsvRecord(line, [], 1, str(error))
-        return CsvRecord(line, cells, self._first_line + self._rows.line_num - line)
+            cells, problem = [], str(error)
+        record_lines = start + rows.line_num - line
+        if problem or any(cell.strip() for cell in cells):
+            yield CsvRecord(line, cells, problem)
+            columns = columns or len(cells)
+            if problem or (record_lines > 1 and len(cells) != columns):
+                start = line + 1
+                rows = csv.reader(iter(lines[line:]), strict=True)
+        line = start + rows.line_num

@@ -26,9 +26,9 @@ from wse.studies.validate.measured.cells import (
     REQUIRED,
     SCHEMA,
     CsvRecord,
-    CsvRecords,
     check_cells,
     product_sizes,
+    read_records,
     read_size,
     read_value,
 )
@@ -167,14 +167,11 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
             the column and the value.
         UnknownName: A column is unknown. The message suggests the closest known column.
     """
-    records = CsvRecords(text)
     table, count = "", 0
     line_of_id: dict[str, int] = {}
     header: list[str] = []
-    for record in records:
+    for record in read_records(text):
         place = f"{file}: line {record.line}"
-        if not record.problem and not any(cell.strip() for cell in record.cells):
-            continue
         if record.problem and table not in TOLERANT:
             raise BadMeasurements(
                 f"{place}: not CSV ({record.problem}); close the quote, or double a quote inside a quoted cell"
@@ -187,8 +184,6 @@ def parse(text: str, file: str) -> Iterator[Measurement]:
         if count > MAX_ROWS:
             raise BadMeasurements(f"{place}: more than {MAX_ROWS:,} rows; split the file")
         if table in TOLERANT:
-            if len(record.cells) != len(header) and record.lines > 1:
-                records.resume_at(record.line + 1)  # an unclosed quote has swallowed the next rows
             m = _tolerant_measurement(file, table, header, record)
             first_line = line_of_id.setdefault(m.text("id").strip() or f"line {m.line}", m.line)
             if first_line != m.line and not m.fault:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from wse.studies.validate.measured.measurements import Measurement
@@ -149,14 +150,8 @@ def decline_other_systems(m: Measurement) -> None:
         raise Declined("a constant of another model, not a measurement")
 
 
-def decline_untimed(m: Measurement) -> None:
-    """Decline metrics other than the time or speed of a modelled run.
-
-    Raises:
-        Declined: The metric is a ratio, a fraction, a specification, or the rate of a whole
-            application.
-    """
-    decline_words("declined_untimed", m)
+decline_untimed: Final = partial(decline_words, "declined_untimed")
+"""Predictor that declines ratios, fractions, specifications, and rates of whole applications."""
 
 
 def decline_rest(m: Measurement) -> None:
