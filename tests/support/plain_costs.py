@@ -1,8 +1,11 @@
-"""Pass costs for tests of serving: given constants, without a Program."""
+"""Pass costs for tests of serving: given constants, without a Program. Also two policies of a machine with them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pytest
+
+from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.pass_costs import PromptPart
 
 
@@ -45,3 +48,17 @@ class PlainCosts:
 
     def part_busy_s(self, part: PromptPart) -> float:
         return self.round_s(0, 0, (part,))
+
+
+COSTS = PlainCosts(
+    pass_s=0.010123,
+    user_s=0.001071,
+    context_s=1e-5,
+    prompt_s=0.002137,
+    piece_s=0.005311,
+    drain=0.003,
+    chunk_tokens=4,
+    kv_capacity_tokens=2_000,
+)
+GAPS, PIECES = (ContinuousPolicy(max_users=8, prompt_tokens=tokens) for tokens in (None, 16))
+POLICIES = pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tests.support.plain_costs import PlainCosts
+from tests.support.plain_costs import COSTS, PIECES, POLICIES
 from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
@@ -18,19 +18,6 @@ from wse.serving.simulation.kv_tiers import KvTier
 from wse.serving.simulation.replicas import simulate_continuous
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 
-COSTS = PlainCosts(
-    pass_s=0.010123,
-    user_s=0.001071,
-    context_s=1e-5,
-    prompt_s=0.002137,
-    piece_s=0.005311,
-    drain=0.003,
-    chunk_tokens=4,
-    kv_capacity_tokens=2_000,
-    kv_block_tokens=1,
-)
-GAPS, PIECES = (ContinuousPolicy(max_users=8, prompt_tokens=tokens) for tokens in (None, 16))
-POLICIES = pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])
 SEPARATE_PREFILL = PrefillMachine(costs=COSTS, transfer_s=0.01, transfer_s_per_token=1e-4)
 
 

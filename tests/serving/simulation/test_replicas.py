@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.plain_costs import PlainCosts
+from tests.support.plain_costs import COSTS, PIECES, POLICIES, PlainCosts
 from tests.support.plain_workload import plain_workload, single_blocks
 from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.machine import ContinuousMachine
@@ -18,19 +18,6 @@ from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.prefixes import NO_PREFIX
 from wse.serving.simulation.replicas import simulate_continuous, simulate_replicas
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
-
-COSTS = PlainCosts(
-    pass_s=0.01,
-    user_s=0.001,
-    context_s=1e-5,
-    prompt_s=0.002,
-    piece_s=0.005,
-    drain=0.003,
-    chunk_tokens=4,
-    kv_capacity_tokens=2_000,
-    kv_block_tokens=1,
-)
-GAPS, PIECES = (ContinuousPolicy(max_users=8, prompt_tokens=tokens) for tokens in (None, 16))
 
 
 def workload(requests: int = 400, rate: float = 3.0, cv: float = 1.0) -> Workload:
@@ -56,7 +43,7 @@ def simulate(
     return simulate_replicas(work, replicas, make, ignore, least_loaded=least_loaded)
 
 
-@pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])
+@POLICIES
 def test_requests_given_one_by_one_are_served_as_known_requests(policy: ContinuousPolicy) -> None:
     work = workload()
     known, given = simulate_continuous(work, COSTS, policy), simulate(work, 1, policy)
@@ -66,7 +53,7 @@ def test_requests_given_one_by_one_are_served_as_known_requests(policy: Continuo
     assert given.user_s == pytest.approx(known.user_s)
 
 
-@pytest.mark.parametrize("policy", [GAPS, PIECES], ids=["gaps", "parts"])
+@POLICIES
 def test_round_robin_gives_each_machine_every_third_request(policy: ContinuousPolicy) -> None:
     work = workload()
     outcome = simulate(work, 3, policy, least_loaded=False)
