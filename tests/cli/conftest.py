@@ -11,8 +11,8 @@ import h5py
 import pytest
 
 from tests.models.helpers import write_config, write_model
+from tests.support.measurement_rows import GOOD, file_of
 from tests.traces.conftest import write
-from tests.validation.test_measurements import GOOD, file_of
 from wse.cli import main
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Wse
 from tests.reference.test_json_keys import check_keys
-from tests.validation.test_measurements import GOOD, file_of
+from tests.support.measurement_rows import GOOD, file_of
 from wse.studies.scenario.request import bundled_scenarios
 from wse.studies.scenario.result import ScenarioResult, ScenariosResult
 from wse.studies.validate.agreement import against_wavelet

@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 import wse.studies.validate.study as module
+from tests.support.measurement_rows import file_of
 from wse.errors import BadMeasurements
 from wse.reports.progress import ignore
 from wse.serving.gpus.load import load_stack
 from wse.serving.gpus.roofline import Parallelism
 from wse.studies.validate.gpu_calibration import CALIBRATIONS, FitRow, calibration_rows, fit, fit_rows
-from wse.studies.validate.measured.measurements import TABLES, Measurement, parse, read
+from wse.studies.validate.measured.measurements import Measurement, parse, read
 from wse.studies.validate.measured.terms import gpu_of, parallelism_of, stack_of
 from wse.studies.validate.predictors.gpus import ServingRow, predict, serving_row, value_of
 from wse.studies.validate.predictors.prediction import Declined, Prediction
 from wse.studies.validate.study import BUNDLED, compare, validate
 from wse.studies.validate.summary import ComparedRow, gpu_errors
 
-COLUMNS = TABLES["gpu"]
 ROW = {
     "source_url": "https://example.org/aiconfigurator/silicon_sample.csv",
     "date": "2025-11-02",
@@ -38,9 +38,7 @@ ROW = {
 
 def measurement(**cells: str) -> Measurement:
     """Return the measurement of `ROW` with changed cells."""
-    row = {**dict.fromkeys(COLUMNS, ""), **ROW, **cells}
-    text = ",".join(COLUMNS) + "\n" + ",".join(f'"{row[column]}"' for column in COLUMNS) + "\n"
-    return next(parse(text, "rows.csv"))
+    return next(parse(file_of({**ROW, **cells}, table="gpu"), "rows.csv"))
 
 
 def serving(**cells: str) -> ServingRow:

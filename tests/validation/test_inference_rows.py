@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.inference_rows import ROW, file_of, rows_of
+from tests.support.measurement_rows import ROW, inference_file, rows_of
 from wse.errors import BadMeasurements
 from wse.studies.validate.measured.measurements import parse, read
 from wse.studies.validate.measured.text_numbers import read_number, read_whole
@@ -43,7 +43,7 @@ def test_wrong_cell_is_the_fault_of_its_row(cells: dict[str, str], fault: str) -
 
 
 def test_broken_record_affects_only_its_own_row() -> None:
-    lines = file_of(*({**ROW, "id": f"A-{i}", "settings": "x"} for i in range(4))).splitlines(keepends=True)
+    lines = inference_file(*({**ROW, "id": f"A-{i}", "settings": "x"} for i in range(4))).splitlines(keepends=True)
     lines[2] = lines[2].replace(",x,", ',"x,')  # an unclosed quote
     lines[3] = "A-9,qwen3-4b\n"
     rows = list(parse("".join(lines), "m.csv"))
@@ -54,7 +54,7 @@ def test_broken_record_affects_only_its_own_row() -> None:
 
 def test_lines_and_reasons_of_wrong_rows_are_in_the_result_and_in_the_tables(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
-    path.write_text(file_of(ROW, {**ROW, "id": "B", "batch": "two"}, {**ROW, "id": "C", "kind": "fit"}))
+    path.write_text(inference_file(ROW, {**ROW, "id": "B", "batch": "two"}, {**ROW, "id": "C", "kind": "fit"}))
     result = validate((path,))
     assert [row.line for row in result.rows] == [2, 3, 4]
     assert result.rows[1].reason is not None
@@ -73,7 +73,7 @@ def test_rows_without_a_model_are_counted_by_reason() -> None:
 def test_byte_that_is_not_utf_8_affects_only_its_own_row(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
     rows = ({**ROW, "id": f"A-{i}", "settings": f"x{i}"} for i in range(3))
-    path.write_bytes(file_of(*rows).encode().replace(b"x1", b"\xff"))
+    path.write_bytes(inference_file(*rows).encode().replace(b"x1", b"\xff"))
     first, wrong, last = read(path)
     assert (first.fault, last.fault) == ("", "")
     assert wrong.line == 3
@@ -81,7 +81,7 @@ def test_byte_that_is_not_utf_8_affects_only_its_own_row(tmp_path: Path) -> None
 
 
 def test_optional_columns_may_be_missing_and_unknown_ones_are_ignored() -> None:
-    lines = file_of(ROW).splitlines()
+    lines = inference_file(ROW).splitlines()
     without = [",".join(line.split(",")[:-1]) for line in lines]  # drops the last column, which is required
     with pytest.raises(BadMeasurements, match="has no column 'group'"):
         list(parse("\n".join(without), "m.csv"))

@@ -8,34 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.measurement_rows import GOOD, file_of
 from wse.errors import WseError
 from wse.studies.validate.measured.cells import LARGEST, REQUIRED
 from wse.studies.validate.measured.measurements import TABLES, Measurement, parse, read
 from wse.studies.validate.predictors.predict import predict
 from wse.studies.validate.study import BUNDLED, compare, validation_of
-
-GOOD = {
-    "source": "a log",
-    "kernel": "reduce",
-    "algorithm": "chain",
-    "grid_w": "512",
-    "grid_h": "1",
-    "vector_len_bytes": "4",
-    "dtype": "f32",
-    "metric": "cycles",
-    "value": "3128",
-    "value_kind": "exact",
-    "platform": "WSE-2 SDK fabric simulator",
-}
-
-
-def file_of(*rows: dict[str, str], table: str = "microbench") -> str:
-    """Return the text of a CSV file with these rows."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, TABLES[table], restval="")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
 
 
 def refusal(text: str) -> str:

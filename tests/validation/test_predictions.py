@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import wse.studies.validate.study as module
-from tests.validation.test_measurements import GOOD, file_of
+from tests.support.measurement_rows import GOOD, file_of
 from wse.studies.validate.measured.measurements import Measurement, parse, read
 from wse.studies.validate.predictors.predict import PREDICTORS, predict
 from wse.studies.validate.predictors.prediction import Declined, Prediction

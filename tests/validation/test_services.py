@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.measurement_rows import file_of
 from wse.studies.estimate.ranges.model_error import error_distribution
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import get_option, make_request
 from wse.studies.validate.coverage import alternatives_of, undisclosed_settings
-from wse.studies.validate.measured.measurements import TABLES, Measurement, parse
+from wse.studies.validate.measured.measurements import Measurement, parse
 from wse.studies.validate.predictors.predict import predict
 from wse.studies.validate.predictors.prediction import Prediction
 from wse.studies.validate.predictors.services import (
@@ -40,10 +41,7 @@ ROW = {
 
 def row(**columns: str) -> Measurement:
     """Return a row about Llama-3.1-70B on 4 wafers with changed columns."""
-    cells = {**ROW, **columns}
-    header = ",".join(TABLES["public"])
-    line = ",".join(f'"{cells.get(column, "")}"' for column in TABLES["public"])
-    (found,) = parse(f"{header}\n{line}\n", "rows.csv")
+    (found,) = parse(file_of({**ROW, **columns}, table="public"), "rows.csv")
     return found
 
 

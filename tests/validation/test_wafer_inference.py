@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.inference_rows import rows_of
+from tests.support.measurement_rows import rows_of
 from wse.hardware.compute_engine import load_compute_engine
 from wse.studies.validate.kernel_model.described_run import mean_context
 from wse.studies.validate.kernel_model.kernel_work import chunk_tokens
