@@ -4,9 +4,10 @@ import io
 
 import pytest
 
+from wse.reports.number_text import percent
 from wse.reports.page.html_table import tables_as_html
 from wse.reports.table import Column, Table, more_rows, number, pair_table, tables_as_markdown
-from wse.reports.terminal import console_on, percent
+from wse.reports.terminal import console_on
 from wse.reports.terminal_table import print_tables
 
 

@@ -8,23 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wse.errors import BadTrace
-from wse.reports.progress import COMPILING, progress_on
-from wse.reports.result import as_json
-from wse.reports.terminal import (
-    bar,
-    console_on,
+from wse.reports.number_text import (
     count,
     hertz,
     in_bytes,
-    lines,
     number_ranges,
     percent,
-    printable,
     seconds,
     short_number,
-    stream_text,
     three_figures,
 )
+from wse.reports.progress import COMPILING, progress_on
+from wse.reports.result import as_json
+from wse.reports.terminal import bar, console_on, lines, printable, stream_text
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from wse.reports.number_text import count, hertz, percent, plural, seconds
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import NARROW, WIDEST, bar, count, hertz, percent, plural, printable, seconds
+from wse.reports.terminal import NARROW, WIDEST, bar, printable
 
 if TYPE_CHECKING:
     from wse_mappings.strategies.strategy import Strategy

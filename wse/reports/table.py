@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from rich.text import Text
 
-from wse.reports.terminal import count, printable
+from wse.reports.number_text import count
+from wse.reports.terminal import printable
 
 Row = Any
 """Mapping from keys to values, or an object with attributes of these names, as a ``Result``."""

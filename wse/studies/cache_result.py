@@ -7,9 +7,10 @@ from typing import Annotated
 
 from wse.cache.store import DISABLED, FOLDER_VARIABLE, LIMIT_BYTES, cache_folder, clear, stored_files
 from wse.errors import BadInput
+from wse.reports.number_text import in_bytes, plural
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, pair_table
-from wse.reports.terminal import WIDEST, in_bytes, plural, printable
+from wse.reports.terminal import WIDEST, printable
 
 
 class CacheResult(Result):

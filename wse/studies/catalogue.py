@@ -16,8 +16,9 @@ from wse.models.configs.config import known_families, read_config
 from wse.models.load import load_model
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import kv_bytes_per_token, parameter_count, parameters_per_token
+from wse.reports.number_text import count, hertz, in_bytes, three_figures
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import console_on, count, heading, hertz, in_bytes, printable, three_figures
+from wse.reports.terminal import console_on, heading, printable
 from wse.reports.terminal_table import print_table
 from wse.serving.economics import load_economics
 from wse.studies.bundled_result import (

@@ -12,7 +12,7 @@ import pytest
 import wse
 from tests.comparison.compare.synthetic import made_row
 from wse.errors import DoesNotFit
-from wse.reports.terminal import three_figures
+from wse.reports.number_text import three_figures
 from wse.serving.goal import COST, LATENCY, THROUGHPUT, Goal
 from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.certainty import cheaper_kinds, share_within_limits

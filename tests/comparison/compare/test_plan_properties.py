@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.comparison.compare.synthetic import made_row
-from wse.reports.terminal import three_figures
+from wse.reports.number_text import three_figures
 from wse.serving.goal import COST, Goal
 from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.result import PlannedRow

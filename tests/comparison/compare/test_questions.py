@@ -9,9 +9,9 @@ from plain_router import MIXTURES, mixture_spec
 from tiny_model import tiny_spec
 
 from wse.models.tensors.model_tensors import parameters_per_token, stored_bytes
+from wse.reports.number_text import three_figures
 from wse.reports.progress import ignore
 from wse.reports.result import Report
-from wse.reports.terminal import three_figures
 from wse.serving.weight_streaming import bytes_per_pass
 from wse.studies.compare.grid.questions import ONE_OR_MANY, SRAM_OR_STREAMING, answer
 from wse.studies.compare.grid.streaming import STREAMED, users_with_room, weights_of

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tests.inspect.runs import GOLDEN, STORY, TWO_WAFERS
 from tests.traces.conftest import moves, write
-from wse.reports.terminal import percent
+from wse.reports.number_text import percent
 from wse.tracing.page import planes as page_moves
 from wse.tracing.page.page import answer_data, view_trace
 from wse.tracing.print.steps import print_tree

@@ -12,7 +12,7 @@ import pytest
 
 import wse
 from wse.errors import BadInput
-from wse.reports.terminal import count
+from wse.reports.number_text import count
 from wse.serving.simulation.capacity import suggested_rate
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout
 from wse.studies.estimate.prepare import PreparedEstimate

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from wse.reports.number_text import count
 from wse.reports.output_file import png_of, write_output
 from wse.reports.page.markdown_page import markdown_page
 from wse.reports.table import markdown_table
-from wse.reports.terminal import count
 from wse.studies.claims.result import ClaimResult, ClaimsResult, Curves
 
 

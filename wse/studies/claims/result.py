@@ -14,9 +14,10 @@ import numpy as np
 from wse.errors import BadInput
 from wse.files import read_toml
 from wse.reports.intervals import percent_text
+from wse.reports.number_text import count
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import WIDEST, count
+from wse.reports.terminal import WIDEST
 from wse.studies.claims.certainty import Cases, Verdict, Verdicts, certainty_at_ends, certainty_of
 from wse.studies.claims.shared_computations import SharedComputations
 

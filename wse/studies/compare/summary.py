@@ -9,8 +9,9 @@ from typing import Any, Final, TextIO
 from rich.console import Console
 from rich.padding import Padding
 
+from wse.reports.number_text import plural, rate_and_latency
 from wse.reports.table import pair_table
-from wse.reports.terminal import INDENT, console_on, heading, lines, plural, printable, rate_and_latency
+from wse.reports.terminal import INDENT, console_on, heading, lines, printable
 from wse.reports.terminal_table import print_table, print_tables, shown_columns
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.grid.verdict import change_of_runs

@@ -6,18 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from wse.reports.number_text import count, in_bytes, percent, rate_and_latency, seconds, short_number, three_figures
 from wse.reports.result import column_of
 from wse.reports.table import Column, Table
-from wse.reports.terminal import (
-    count,
-    in_bytes,
-    percent,
-    printable,
-    rate_and_latency,
-    seconds,
-    short_number,
-    three_figures,
-)
+from wse.reports.terminal import printable
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 _column = partial(column_of, ComparisonRow)

@@ -14,7 +14,7 @@ from wse.compiler.search.rewrite_search import verify_choice
 from wse.compiler.search.search import Breadth, Compilation, search
 from wse.errors import DoesNotFit, TooFewColours
 from wse.program.program import Program
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse.studies.compile.request_time import request_cycles, timing_of
 from wse.studies.compile.room import with_most_room
 from wse.studies.compile.stored_search import search_key, store_search, stored_search

@@ -24,9 +24,9 @@ from wse.program.program import Program
 from wse.program.steps import ROWS, Slots
 from wse.program.transfers.patterns import AlongLine
 from wse.program.transfers.transfer_types import is_of_type, transfer_of
+from wse.reports.number_text import count
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
-from wse.reports.terminal import count
 from wse_mappings.patterns.auto import PatternChoice, cheapest_pattern
 from wse_mappings.patterns.pattern_families import Operation
 from wse_mappings.schedule import COMBINING, Arrival, LineSchedule

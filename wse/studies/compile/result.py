@@ -9,10 +9,11 @@ from typing import Annotated, Any, Final, Literal
 from rich.text import Text
 
 from wse.program.routing import EVEN
+from wse.reports.number_text import count, in_bytes, percent, plural, seconds
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import range_text
 from wse.reports.table import Column, Table, more_rows, number, pair_table
-from wse.reports.terminal import WIDEST, bar, count, in_bytes, percent, plural, seconds
+from wse.reports.terminal import WIDEST, bar
 from wse.studies.compile.contention import ContentionResult, contention_table
 from wse.studies.compile.reduces import ReduceResult, reduces_table
 from wse.studies.compile.sram_map import SramMapResult, map_tables

@@ -12,10 +12,11 @@ from rich.text import Text
 from wse.program.memory_use import fullest_stage
 from wse.program.program import Program
 from wse.program.stage import Buffer
+from wse.reports.number_text import count
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import tile_name
 from wse.reports.table import Column, Table, address, number
-from wse.reports.terminal import COLOURS, INDENT, NARROW, count
+from wse.reports.terminal import COLOURS, INDENT, NARROW
 
 MARKS = {"code": "░", "weights": "█", "kv": "▓", "state": "▓", "activations": "▒", "buffers": "▒", "free": "·"}
 OF_LAYER = re.compile(r"layers\.(\d+)\.")

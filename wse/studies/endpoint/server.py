@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from wse.errors import BadInput
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.serving.simulation.drafts import Drafts
 from wse.serving.simulation.live_replicas import LiveReplicas

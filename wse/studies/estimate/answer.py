@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from wse.reports.number_text import count, in_bytes, percent, plural, seconds, short_number
 from wse.reports.shared_tables import CAUSES, stages_text
 from wse.reports.table import Table
-from wse.reports.terminal import count, in_bytes, percent, plural, printable, seconds, short_number
+from wse.reports.terminal import printable
 from wse.serving.goal import COST, LATENCY, PURPOSES
 from wse.studies.estimate.drafts.result import draft_sentence
 from wse.studies.estimate.layouts.result import layout_text

@@ -8,10 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.reports.intervals import RangeResult
+from wse.reports.number_text import count, seconds
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import causes_table, inputs_table, price_source, price_text
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import WIDEST, count, printable, seconds
+from wse.reports.terminal import WIDEST, printable
 from wse.serving.goal import LATENCY
 from wse.studies.estimate.answer import wafer_answer_tables
 from wse.studies.estimate.bounds.bounds import BoundsResult, layer_and_stage_tables, token_table

@@ -13,9 +13,9 @@ from wse.hardware.load import load_software
 from wse.hardware.number import Grade
 from wse.models.tensors.model_tensors import kv_bytes_per_token, state_bytes
 from wse.number_formats import ELEMENT_BYTES
+from wse.reports.number_text import count, in_bytes, plural
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
-from wse.reports.terminal import count, in_bytes, plural
 from wse.studies.estimate.layouts.room import RoomResult, room_table
 from wse.studies.results.operating_points import ServingResult
 from wse.studies.results.sram import (

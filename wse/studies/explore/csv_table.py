@@ -13,7 +13,7 @@ from typing import Final
 
 from wse.errors import BadInput
 from wse.files import read_file, short_repr
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 
 LIMIT_BYTES: Final = 2**27
 MAX_ROWS: Final = 50_000

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from wse.reports.number_text import in_bytes, plural
 from wse.reports.output_file import page_path, write_output
 from wse.reports.page.inline_page import inline_page
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, pair_table
-from wse.reports.terminal import WIDEST, in_bytes, plural, printable
+from wse.reports.terminal import WIDEST, printable
 from wse.studies.explore.csv_table import TableColumn, read_csv
 
 SCRIPTS: Final = ("columns.js", "filters.js", "explore.js")

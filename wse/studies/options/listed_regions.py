@@ -6,7 +6,7 @@ from wse.compiler.options import Options
 from wse.errors import BadInput
 from wse.hardware.spec import WaferSpec, transposed_wafer
 from wse.models.spec import ModelSpec
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse_mappings.cuts.layer_parts import LAYER_PARTS
 
 

@@ -12,11 +12,11 @@ from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import MachineRun
 from wse.hardware.spec import WaferSpec
 from wse.program.line_patterns import named_pattern
+from wse.reports.number_text import plural
 from wse.reports.output_file import page_path, picture_path, png_of, write_output
 from wse.reports.page.html_table import table_as_html
 from wse.reports.page.inline_page import inline_page
 from wse.reports.progress import OnProgress, ignore
-from wse.reports.terminal import plural
 from wse.studies.pattern.reference import simulate_pattern
 from wse.studies.pattern.request import PatternRequest
 from wse.studies.pattern.result import PatternCase, PatternResult

@@ -12,7 +12,7 @@ from wse.backends.wavelet.lines import Lines
 from wse.backends.wavelet.machine import WaveletMachine
 from wse.backends.wavelet.run import MachineRun, run
 from wse.hardware.spec import SoftwareProfile, WaferSpec
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse_mappings.outcome import PatternOutcome
 from wse_mappings.schedule import LineSchedule
 

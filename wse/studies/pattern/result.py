@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
+from wse.reports.number_text import count
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import WIDEST, count, printable
+from wse.reports.terminal import WIDEST, printable
 from wse_mappings.outcome import Collective
 
 if TYPE_CHECKING:

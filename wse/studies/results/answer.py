@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from wse.reports.intervals import RangeResult, interval_text, sampled_text, with_interval
+from wse.reports.number_text import count, percent, plural, range_text, seconds, three_figures
 from wse.reports.shared_tables import changed_numbers, setting_texts
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import count, percent, plural, range_text, seconds, three_figures
 from wse.studies.results.operating_points import ServingResult, cached_tokens_text
 from wse.studies.results.published import PublishedSpeed
 

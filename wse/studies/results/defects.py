@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from wse.program.steps import COLUMNS, ROWS
+from wse.reports.number_text import count, percent, plural
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, pair_table
-from wse.reports.terminal import count, percent, plural, printable
+from wse.reports.terminal import printable
 
 if TYPE_CHECKING:
     from wse.backends.fabric.model import Fabric

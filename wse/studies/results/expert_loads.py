@@ -11,9 +11,9 @@ import numpy as np
 from wse.program.expert_pairs import assumed_pairs, pairs_of_columns
 from wse.program.program import Program
 from wse.program.routing import EVEN
+from wse.reports.number_text import count, plural, short_number
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, short_number
 from wse.studies.results.phases import mean_token_cycles
 
 if TYPE_CHECKING:

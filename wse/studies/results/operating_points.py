@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from wse.reports.number_text import count, percent, plural, range_text, seconds, three_figures
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, number, pair_table
-from wse.reports.terminal import count, percent, plural, printable, range_text, seconds, three_figures
+from wse.reports.terminal import printable
 from wse.serving.operating_point import Deployment, OperatingPoint, operating_point, users_with_room
 from wse.serving.plan import saturating_users
 from wse.serving.steady_state import NEGLIGIBLE

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from wse.reports.number_text import count, in_bytes, percent, plural
 from wse.reports.shared_tables import mapping_with_summary, setting_texts, wafer_line
 from wse.reports.table import Table, pair_table
-from wse.reports.terminal import count, in_bytes, percent, plural, printable
+from wse.reports.terminal import printable
 
 if TYPE_CHECKING:
     from wse.studies.results.placement import ModelResult, StageResult, SystemResult, WaferResult

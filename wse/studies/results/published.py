@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 
 from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import parameter_count
+from wse.reports.number_text import count, plural
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, printable
+from wse.reports.terminal import printable
 from wse.serving.gpus.weights import FORMATS
 
 SERVICES_FILE: Final = "public_speeds.csv"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from wse.compiler.options import BASELINE, OPTIMIZED
+from wse.reports.number_text import short_number
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import short_number
 
 if TYPE_CHECKING:
     from wse.compiler.options import Options

@@ -11,10 +11,11 @@ from typing import Annotated, Literal
 
 from wse.program.memory_use import fullest_stage, stage_bytes
 from wse.program.program import Program
+from wse.reports.number_text import count, percent
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import FULLEST_PE, sram_table
 from wse.reports.table import Table
-from wse.reports.terminal import WIDEST, count, percent
+from wse.reports.terminal import WIDEST
 from wse_mappings.cuts.cache_balance import CacheBalance
 from wse_mappings.rounding import ceil_div
 

@@ -14,7 +14,7 @@ from wse.models.load import load_model
 from wse.models.tensors.model_tensors import parameter_count, stored_bytes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.program import Program
-from wse.reports.terminal import count, in_bytes
+from wse.reports.number_text import count, in_bytes
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.options.option import replace_options
 from wse.studies.run.prepare import PreparedRun, prepare

@@ -16,7 +16,7 @@ from wse.hardware.quantity import whole_number
 from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse.studies.options.basis import PreparedPlacement, check_context, check_pass, load_basis, placement_options
 from wse.studies.options.drafts.draft import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
 from wse.studies.options.engine import RAY

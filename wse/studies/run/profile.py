@@ -15,9 +15,10 @@ from typing import Annotated, Final, NamedTuple
 from wse.backends.execute.step_times import StepTimes
 from wse.program.program import Program
 from wse.program.transfers.transfer_types import TRANSFERS
+from wse.reports.number_text import in_bytes, percent, seconds
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
-from wse.reports.terminal import NARROW, WIDEST, bar, in_bytes, percent, seconds
+from wse.reports.terminal import NARROW, WIDEST, bar
 from wse.tracing.record.steps import step_names
 
 MAX_ROWS: Final = 10

@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
+from wse.reports.number_text import count, in_bytes, plural, seconds
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import causes_table, experts_table, prompt_transfer_text, tokens_text
 from wse.reports.table import Table, number, pair_table
-from wse.reports.terminal import WIDEST, console_on, count, in_bytes, plural, printable, printable_text, seconds
+from wse.reports.terminal import WIDEST, console_on, printable, printable_text
 from wse.reports.terminal_table import print_tables
 from wse.studies.results.defects import DefectsResult, defects_table
 from wse.studies.results.phases import CrossingResult, DecodeResult, FabricResult, PrefillResult, causes_figure

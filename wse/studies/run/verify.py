@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from wse.backends.fabric.run_totals import RunTotals
+from wse.reports.number_text import count
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, pair_table
-from wse.reports.terminal import count, printable
+from wse.reports.terminal import printable
 from wse.studies.options.drafts.draft import HOST, NGRAM, SAME, WAFER
 from wse.studies.results.phases import CyclesBy, cycles_by_cause
 from wse.studies.run.drafts import Drafter

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wse.reports.colours import PLOT_SERIES
-from wse.reports.terminal import count, plural, printable, ranged, three_figures
+from wse.reports.number_text import count, plural, ranged, three_figures
+from wse.reports.terminal import printable
 from wse.studies.compare.curve.plot import GREY, scale
 from wse.studies.compare.plot import MARKERS
 from wse.studies.scenario.figures import published_texts

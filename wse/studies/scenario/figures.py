@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from wse.reports.terminal import count, printable
+from wse.reports.number_text import count
+from wse.reports.terminal import printable
 from wse.studies.scenario.form import CONSISTENT, WORDS
 
 if TYPE_CHECKING:

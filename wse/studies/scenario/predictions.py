@@ -11,7 +11,7 @@ from typing import Any
 from wse.bisection import largest_passing
 from wse.errors import BadInput, DoesNotFit
 from wse.models.load import load_model
-from wse.reports.terminal import count, plural
+from wse.reports.number_text import count, plural
 from wse.serving.goal import COST, LATENCY, Goal
 from wse.serving.network import load_network
 from wse.studies.compare.grid.rows import assumptions_of

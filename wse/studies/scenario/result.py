@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.number import Grade
+from wse.reports.number_text import plural
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table
-from wse.reports.terminal import WIDEST, plural, printable
+from wse.reports.terminal import WIDEST, printable
 from wse.studies.compare.result import AssumptionResult
 from wse.studies.estimate.drafts.result import AcceptanceResult
 from wse.studies.results.operating_points import OperatingPointResult

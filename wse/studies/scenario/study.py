@@ -10,8 +10,9 @@ from typing import Any
 from wse.cache.records import cached
 from wse.errors import DoesNotFit
 from wse.hardware.load import load_wafer
+from wse.reports.number_text import count, plural
 from wse.reports.progress import OnProgress, ignore
-from wse.reports.terminal import count, plural, printable
+from wse.reports.terminal import printable
 from wse.serving.gpus.load import load_gpu
 from wse.serving.prices import WAFER, Price, check_prices, prices_under, unused_prices_note
 from wse.studies.estimate.cached import request_key

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from wse.reports.number_text import seconds, three_figures
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import printable, seconds, three_figures
+from wse.reports.terminal import printable
 from wse.serving.goal import plain_speed_footer
 from wse.studies.compare.result import price_footer
 from wse.studies.estimate.drafts.result import acceptance_rows

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Final
 
 from wse.hardware.number import Grade
 from wse.reports.intervals import RangeResult, percent_text, with_interval
+from wse.reports.number_text import count, percent, plural, seconds, three_figures
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Table, pair_table
-from wse.reports.terminal import WIDEST, count, percent, plural, printable, seconds, three_figures
+from wse.reports.terminal import WIDEST, printable
 from wse.serving.goal import LATENCY, THROUGHPUT
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.capacity import STABLE_LOAD, suggested_rate

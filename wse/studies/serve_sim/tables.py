@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from wse.reports.intervals import sampled_text, with_interval
+from wse.reports.number_text import count, in_bytes, percent, plural, range_text, ranged, seconds, three_figures
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import count, in_bytes, percent, plural, printable, range_text, ranged, seconds, three_figures
+from wse.reports.terminal import printable
 from wse.serving.goal import LATENCY, PURPOSES
 from wse.serving.simulation.arrivals import ARRIVALS
 from wse.serving.simulation.statistics import Distribution

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wse.errors import BadInput, UnknownName
 from wse.reports.colours import PLOT_SERIES
-from wse.reports.terminal import seconds
+from wse.reports.number_text import seconds
 from wse.studies.sweep.grid import Grid
 from wse.studies.sweep.row import JournalEntry
 from wse.studies.sweep.shown import value_in, varied_axes

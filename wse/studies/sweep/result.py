@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from wse.reports.number_text import count, plural
 from wse.reports.progress import duration
 from wse.reports.result import Doc, Result
 from wse.reports.table import Table, pair_table
-from wse.reports.terminal import WIDEST, count, plural
+from wse.reports.terminal import WIDEST
 from wse.studies.sweep.shown import SweepRow
 from wse.studies.sweep.table import CSV, Frame, read_entries, read_frame
 from wse.studies.sweep.tables import rows_table

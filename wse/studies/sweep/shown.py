@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from wse.errors import BadInput, UnknownName
+from wse.reports.number_text import seconds, three_figures
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import price_source, price_text
 from wse.reports.table import Column, number
-from wse.reports.terminal import printable, seconds, three_figures
+from wse.reports.terminal import printable
 from wse.studies.estimate.gpus.result import GpuEstimateResult
 from wse.studies.estimate.result import EstimateResult
 from wse.studies.sweep.grid import Grid

@@ -16,9 +16,9 @@ from wse.errors import BadInput, WseBug
 from wse.files import path_exists, read_file
 from wse.models.load import load_model
 from wse.plugins import file_of
+from wse.reports.number_text import plural
 from wse.reports.output_file import png_of, write_output
 from wse.reports.progress import SWEEPING, OnProgress, ignore, progress_on
-from wse.reports.terminal import plural
 from wse.studies.options.engine import THIS_MACHINE, EngineChoice
 from wse.studies.sweep.grid import Grid, known_fields
 from wse.studies.sweep.journal import Journal

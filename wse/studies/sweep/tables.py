@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from wse.reports.number_text import count, plural, range_text, rate_and_latency, seconds, three_figures
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, printable, range_text, rate_and_latency, seconds, three_figures
+from wse.reports.terminal import printable
 from wse.studies.sweep.grid import unit_of
 from wse.studies.sweep.shown import PRICES, SHORT, SweepRow
 

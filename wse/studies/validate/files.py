@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from wse.hardware.load import load_software
+from wse.reports.number_text import count, plural
 from wse.reports.output_file import write_output
 from wse.reports.page.markdown_page import markdown_page
 from wse.reports.rows_csv import exact_csv
 from wse.reports.table import markdown_table
-from wse.reports.terminal import count, plural, printable
+from wse.reports.terminal import printable
 from wse.studies.validate.plot import figure_of
 from wse.studies.validate.result import Errors, KindErrors, ReasonCount, Validation
 

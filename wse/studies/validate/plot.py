@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wse.reports.colours import PLOT_SERIES
-from wse.reports.terminal import count
+from wse.reports.number_text import count
 from wse.studies.validate.kinds import GPUS, SERVICES
 from wse.studies.validate.result import CALIBRATED, ValidationRow
 

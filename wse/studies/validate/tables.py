@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from wse.reports.number_text import count, plural
 from wse.reports.table import Column, Row, Table, more_rows, number, pair_table
-from wse.reports.terminal import INDENT, count, plural, printable
+from wse.reports.terminal import INDENT, printable
 from wse.studies.validate.predictors.prediction import WRONG_ROW
 from wse.studies.validate.result import (
     CALIBRATED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wse.reports.colours import PLOT_SERIES
-from wse.reports.terminal import count, plural
+from wse.reports.number_text import count, plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

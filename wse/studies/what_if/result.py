@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 
 from wse.hardware.number import unit_of
+from wse.reports.number_text import count, hertz, plural, rate_and_latency, seconds, three_figures
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import prefix_text, with_settings_text
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import WIDEST, count, hertz, plural, printable, rate_and_latency, seconds, three_figures
+from wse.reports.terminal import WIDEST, printable
 from wse.serving.goal import LATENCY
 from wse.studies.results.operating_points import definitions
 

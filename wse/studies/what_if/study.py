@@ -8,9 +8,9 @@ from dataclasses import replace
 from wse.cache.records import cached
 from wse.errors import BadInput, WseError
 from wse.hardware.load import load_software, load_wafer
+from wse.reports.number_text import plural
 from wse.reports.progress import OnProgress, ignore
 from wse.reports.shared_tables import price_source, scale_note
-from wse.reports.terminal import plural
 from wse.studies.estimate.cached import request_key
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 from wse.errors import BadInput, InsufficientMemory, WseBug
 from wse.garbage_collection import collect_rarely
-from wse.reports.terminal import in_bytes, plural
+from wse.reports.number_text import in_bytes, plural
 from wse.studies.workers.pool import MAX_TRIES, KilledItem, Queue, Task, cores, process_count
 
 OBJECT_STORE_BYTES: Final = 256 << 20

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
+from wse.reports.number_text import count, short_number
 from wse.reports.shared_tables import USES
 from wse.reports.table import Column, Table
-from wse.reports.terminal import count, heading, lines, printable, short_number
+from wse.reports.terminal import heading, lines, printable
 from wse.reports.terminal_table import print_table
 from wse.tracing.query.costs.folds import equal_layers_text, op_text
 from wse.tracing.query.two_traces.changes import LAYER, Change

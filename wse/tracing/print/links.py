@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
+from wse.reports.number_text import count, percent, plural
 from wse.reports.shared_tables import range_text
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import bar, count, heading, lines, percent, plural
+from wse.reports.terminal import bar, heading, lines
 from wse.reports.terminal_table import print_table
 from wse.tracing.query.costs.folds import layers_text
 from wse.tracing.query.places.links import LayerLinks, Link, LinksView

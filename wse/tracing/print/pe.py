@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from rich.console import Console
 
+from wse.reports.number_text import count, percent, plural
 from wse.reports.shared_tables import sram_table, tile_name
 from wse.reports.table import Column, Table, address, number
-from wse.reports.terminal import COLOURS, INDENT, count, heading, lines, percent, plural, printable
+from wse.reports.terminal import COLOURS, INDENT, heading, lines, printable
 from wse.reports.terminal_table import print_table
 from wse.tracing.query.places.contents import Content, DumpView
 from wse.tracing.query.places.pe import Buffer, LinkWords, Pe, PeRoute, PeView

@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
+from wse.reports.number_text import count, percent, plural, short_number
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import bar, count, heading, lines, percent, plural, printable, short_number
+from wse.reports.terminal import bar, heading, lines, printable
 from wse.reports.terminal_table import print_table
 from wse.tracing.query.costs.folds import consecutive_ranges, equal_layers_text, layers_text, op_in_layer, op_text
 from wse.tracing.query.costs.groups import Group, GroupsView

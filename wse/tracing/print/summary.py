@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
+from wse.reports.number_text import count, in_bytes, percent, plural, seconds
 from wse.reports.shared_tables import (
     FULLEST_PE,
     causes_table,
@@ -19,7 +20,7 @@ from wse.reports.shared_tables import (
     wafer_line,
 )
 from wse.reports.table import Column, Table, pair_table
-from wse.reports.terminal import bar, count, heading, in_bytes, lines, percent, plural, printable, seconds
+from wse.reports.terminal import bar, heading, lines, printable
 from wse.reports.terminal_table import print_table
 from wse.tracing.print.links import link_line, print_wavelets
 from wse.tracing.print.steps import step_table

@@ -7,8 +7,9 @@ from typing import Any, Final, TextIO
 
 from rich.console import Console
 
+from wse.reports.number_text import count, in_bytes, plural, seconds
 from wse.reports.table import Column, Table
-from wse.reports.terminal import console_on, count, heading, in_bytes, lines, plural, printable, seconds
+from wse.reports.terminal import console_on, heading, lines, printable
 from wse.reports.terminal_table import print_table
 from wse.tracing.export.files import ExportResult
 from wse.tracing.print.diff import print_diff

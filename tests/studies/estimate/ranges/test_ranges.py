@@ -14,7 +14,7 @@ import wse
 from wse.cli import main
 from wse.hardware.number import SourcedNumber
 from wse.reports.intervals import CONFIDENCE, RangeResult, interval_text, range_of
-from wse.reports.terminal import seconds, three_figures
+from wse.reports.number_text import seconds, three_figures
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.economics import Economics
 from wse.serving.operating_point import RequestShape, operating_point

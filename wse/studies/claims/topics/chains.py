@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse.studies.claims.certainty import by_rule
 from wse.studies.claims.result import Finding, FindingBuilder
 from wse.studies.claims.shared_computations import SharedComputations, default_wafer_link, with_type

@@ -22,7 +22,7 @@ from wse.hardware.load import load_wafer, provenance
 from wse.hardware.number import SourcedNumber
 from wse.models.configs.config import bundled_spec
 from wse.models.tensors.model_tensors import parameter_count
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse.serving.economics import load_economics
 from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.studies.claims.certainty import Cases, by_rule

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wse.reports.terminal import plural, printable
+from wse.reports.number_text import plural
+from wse.reports.terminal import printable
 from wse.studies.compare.curve.plot import PANELS, SPEED, best_machines
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.row import CurveRow

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from wse.reports.number_text import count, range_text, seconds, three_figures
 from wse.reports.result import column_of
 from wse.reports.table import Column, Table
-from wse.reports.terminal import count, range_text, seconds, three_figures
 from wse.serving.goal import FAST_TIMES
 from wse.studies.compare.curve.row import FAST, PLAIN, TIER_SEPARATOR, CurveRow
 from wse.studies.results.operating_points import definitions

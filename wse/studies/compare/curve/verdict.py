@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from wse.reports.intervals import SAMPLED_ON_WAFERS, interval_text, percent_text, range_of, with_interval
-from wse.reports.terminal import count, plural, printable, three_figures, words_with_and
+from wse.reports.number_text import count, plural, three_figures, words_with_and
+from wse.reports.terminal import printable
 from wse.studies.compare.curve.certainty import (
     EQUAL,
     Crossover,

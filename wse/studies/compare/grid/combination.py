@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from wse.compiler.strategies import strategy
 from wse.errors import BadInput, DoesNotFit
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse.serving.goal import LATENCY, THROUGHPUT, purpose_text
 from wse.studies.compare.grid.ranges import RowSamples, samples_of, with_ranges
 from wse.studies.compare.grid.rows import row_of

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.errors import UnknownName
+from wse.reports.number_text import plural
 from wse.reports.progress import OnProgress
-from wse.reports.terminal import plural
 from wse.serving.weight_streaming import StreamingBound
 from wse.studies.compare.grid.axes import prepared_on_fewest_wafers, wafer_counts
 from wse.studies.compare.grid.rows import with_best

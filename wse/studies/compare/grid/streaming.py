@@ -9,7 +9,7 @@ from wse.models.spec import ModelSpec
 from wse.models.tensors.model_tensors import cache_bytes, coding_of, tensor_bytes, tensor_shapes
 from wse.number_formats import ELEMENT_BYTES
 from wse.program.routing import EVEN, RoutingDistribution
-from wse.reports.terminal import in_bytes, plural, rate_and_latency, seconds
+from wse.reports.number_text import in_bytes, plural, rate_and_latency, seconds
 from wse.serving.cost import power_and_cost
 from wse.serving.weight_streaming import StreamingBound, Weights, bytes_per_pass
 from wse.studies.estimate.prepare import PreparedEstimate

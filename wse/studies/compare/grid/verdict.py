@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from wse.reports.intervals import interval_text
-from wse.reports.shared_tables import CAUSES
-from wse.reports.terminal import (
+from wse.reports.number_text import (
     count,
     hertz,
     percent,
@@ -25,6 +24,7 @@ from wse.reports.terminal import (
     three_figures,
     words_with_and,
 )
+from wse.reports.shared_tables import CAUSES
 from wse.tracing.query.two_traces.comparison_row import ComparisonRow
 
 NO_CHANGE: Final = 0.0005

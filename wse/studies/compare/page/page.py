@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from wse.reports.number_text import plural
 from wse.reports.page.html_table import page_table
 from wse.reports.page.inline_page import inline_page
 from wse.reports.table import Table
-from wse.reports.terminal import plural
 from wse.studies.compare.grid.verdict import change_of_runs
 from wse.studies.compare.plot import PANELS
 from wse.studies.compare.result import AssumptionResult, CompareResult

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Final
 
 from wse.arrays import F64
 from wse.reports.intervals import RangeResult, percent_text
+from wse.reports.number_text import count, plural, rate_and_latency, seconds, three_figures
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import prefix_text, with_settings_text
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import WIDEST, count, plural, printable, rate_and_latency, seconds, three_figures
+from wse.reports.terminal import WIDEST, printable
 from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT
 from wse.studies.compare.machine import GPU
 from wse.studies.compare.result import AssumptionResult, cache_footer, price_footer

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Final
 
 from wse.reports.intervals import SAMPLED_ON_WAFERS, percent_text, with_interval
-from wse.reports.terminal import count, percent, plural, ranged, seconds, three_figures
+from wse.reports.number_text import count, percent, plural, ranged, seconds, three_figures
 from wse.serving.goal import COST, LATENCY, PURPOSES, THROUGHPUT, Goal
 from wse.studies.compare.machine import GPU, WAFER
 from wse.studies.compare.plan.certainty import million_tokens_usd, usd_per_chip_hour

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from wse.arrays import F64
 from wse.backends.fabric.causes import CAUSES
+from wse.reports.number_text import percent, short_number
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, more_rows, number
-from wse.reports.terminal import COLOURS, NARROW, bar, percent, short_number
+from wse.reports.terminal import COLOURS, NARROW, bar
 from wse.studies.estimate.bounds.gap import BoundName, BoundRow, GapRow, gap_rows
 from wse.studies.estimate.grades import SOURCES
 

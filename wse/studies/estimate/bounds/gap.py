@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal
 
 from wse.hardware.number import Grade
+from wse.reports.number_text import percent, short_number
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import percent, short_number
 from wse.studies.results.phases import Cause, CyclesBy
 
 BoundName = Literal["sram", "arithmetic", "hops", "crossing"]

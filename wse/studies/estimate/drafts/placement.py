@@ -16,7 +16,7 @@ from wse.compiler.passes.allocate import free_bytes_per_pe
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput, DoesNotFit
 from wse.program.routing import EVEN
-from wse.reports.terminal import count, plural
+from wse.reports.number_text import count, plural
 from wse.studies.compile.choose import compile_fastest
 from wse.studies.estimate.drafts.free_regions import FreeRegion, free_regions
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout, choose_layout

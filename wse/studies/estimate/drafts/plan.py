@@ -7,7 +7,7 @@ from dataclasses import replace
 from wse.compiler.search.search import Compilation
 from wse.errors import DoesNotFit
 from wse.hardware.number import weakest
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse.serving.deployment.wafers import WaferDeployment
 from wse.serving.drafts.speculation import HEAD_KIND, MODEL_KIND, choice_frequencies
 from wse.studies.compile.draft_times import host_memory_rate

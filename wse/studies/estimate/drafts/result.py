@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from wse.hardware.number import Grade
+from wse.reports.number_text import count, plural, range_text, seconds, three_figures, words_with_and
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, printable, range_text, seconds, three_figures, words_with_and
+from wse.reports.terminal import printable
 from wse.serving.drafts.speculation import ANY_KIND, DraftKind
 from wse.studies.options.drafts.draft import HEAD, HOST, SAME, WAFER
 

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from wse.reports.number_text import count, in_bytes, plural, seconds
 from wse.reports.table import Table
-from wse.reports.terminal import count, in_bytes, plural, printable, seconds
+from wse.reports.terminal import printable
 from wse.studies.estimate.drafts.result import draft_sentence
 from wse.studies.results.answer import (
     AnswerRow,

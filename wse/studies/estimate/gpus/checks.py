@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.errors import BadInput, UnknownName
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse.serving.gpus.server import GpuServer
 from wse.serving.operating_point import RequestShape
 from wse.studies.estimate.checks import check_drafts, check_objective, check_replicas, check_think_time

@@ -7,10 +7,11 @@ from typing import Annotated
 
 from wse.hardware.number import Grade
 from wse.reports.intervals import RangeResult
+from wse.reports.number_text import seconds
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import PriceEnds, inputs_table, price_source, price_text
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import WIDEST, seconds
+from wse.reports.terminal import WIDEST
 from wse.studies.estimate.drafts.result import DraftPlanResult, draft_table
 from wse.studies.estimate.gpus.answer import TERMS, gpu_answer_tables
 from wse.studies.estimate.grades import GradeResult

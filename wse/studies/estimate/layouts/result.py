@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+from wse.reports.number_text import count, plural, short_number
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, plural, short_number
 from wse.serving.goal import PURPOSES
 
 if TYPE_CHECKING:

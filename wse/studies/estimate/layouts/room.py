@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
+from wse.reports.number_text import count, short_number
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import count, short_number
 from wse.studies.results.phases import mean_token_cycles
 from wse.studies.results.sram import users_at
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from wse.compiler.search.remedies import larger_mesh, max_wafer_count
 from wse.errors import BadInput
-from wse.reports.terminal import plural
+from wse.reports.number_text import plural
 from wse.studies.compile.capacity import wafers_by_bytes
 from wse.studies.estimate.layouts.searches import max_users_with_room, may_add_wafers
 from wse.studies.estimate.prepare import PreparedEstimate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wse.reports.colours import PLOT_SERIES
-from wse.reports.terminal import seconds
+from wse.reports.number_text import seconds
 from wse.studies.estimate.ranges.result import with_unit
 
 if TYPE_CHECKING:

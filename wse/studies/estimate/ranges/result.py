@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from wse.hardware.number import Grade
+from wse.reports.number_text import hertz, percent, rate_and_latency, seconds
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number
-from wse.reports.terminal import hertz, percent, rate_and_latency, seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from wse.reports.number_text import count, percent, plural, seconds
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import count, percent, plural, seconds
 from wse.studies.estimate.timing.pipelining import PipeliningResult, StreamsResult
 
 

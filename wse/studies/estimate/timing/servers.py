@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wse.reports.terminal import number_ranges
+from wse.reports.number_text import number_ranges
 
 REGION, LINK, WAFER_LINK, HOST_LINK = "region", "link", "wafer link", "host"
 

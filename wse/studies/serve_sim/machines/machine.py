@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 from wse.errors import BadInput, DoesNotFit
 from wse.hardware.number import SourcedNumber
+from wse.reports.number_text import plural
 from wse.reports.result import Doc, Result
-from wse.reports.terminal import plural, printable
+from wse.reports.terminal import printable
 from wse.serving.operating_point import Deployment
 from wse.serving.simulation.pass_costs import PassCosts, users_that_fit
 from wse.serving.simulation.workload import Workload

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Final
 
+from wse.reports.number_text import count
 from wse.reports.result import Doc, Result
 from wse.reports.table import Column, Table, number, pair_table
-from wse.reports.terminal import INDENT, WIDEST, count
+from wse.reports.terminal import INDENT, WIDEST
 from wse.studies.validate.tables import signed_text
 
 WORST: Final = 10

@@ -21,8 +21,9 @@ from typing import Final
 
 import numpy as np
 
+from wse.reports.number_text import count
 from wse.reports.shared_tables import range_text
-from wse.reports.terminal import count, printable
+from wse.reports.terminal import printable
 from wse.tracing.query.costs.step_sums import StepSums
 from wse_traces.reader.groups import distinct_rows, group_sums
 from wse_traces.reader.read import Array, Columns, Trace

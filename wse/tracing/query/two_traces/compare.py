@@ -8,9 +8,10 @@ from typing import Annotated
 
 from wse.errors import BadInput, BadTrace, UnknownName
 from wse.hardware.load import load_wafer
+from wse.reports.number_text import plural
 from wse.reports.result import Doc, Report, Result
 from wse.reports.shared_tables import price_text
-from wse.reports.terminal import plural, printable
+from wse.reports.terminal import printable
 from wse.serving.cost import power_and_cost
 from wse.serving.economics import Economics, Stated, load_economics
 from wse.serving.prices import WAFER, Price, own_price

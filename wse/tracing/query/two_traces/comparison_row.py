@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import Annotated, Final, NamedTuple, TypeVar
 
 from wse.reports.intervals import RangeResult
+from wse.reports.number_text import in_bytes, plural, rate_and_latency
 from wse.reports.result import Doc, Result
-from wse.reports.terminal import in_bytes, plural, rate_and_latency
 from wse.serving.goal import purpose_text
 from wse.tracing.query.costs.step_sums import cycle_fraction
 
