@@ -44,7 +44,7 @@ def stage_bytes(program: Program, stage: int, sram_bytes: int) -> dict[str, int]
 def _stages_in_sram(program: Program, stage: int) -> set[int]:
     """Return the stages whose buffers count as memory use of a stage's PEs.
 
-    A stage is a region of PEs with the layers that it stores. Several stages may be stored on the
+    A stage is a part of the model, stored on one region of PEs. Several stages may be stored on the
     same PEs, at different addresses. The result contains:
 
     - the stage itself
@@ -58,6 +58,6 @@ def _stages_in_sram(program: Program, stage: int) -> set[int]:
 def fullest_stage(program: Program) -> int:
     """Return the index of the stage whose PEs use the most SRAM.
 
-    A stage is a region of PEs with the layers that it stores.
+    A stage is a part of the model, stored on one region of PEs.
     """
     return max(range(len(program.stages)), key=lambda i: program.stages[i].sram_top_byte)

@@ -162,7 +162,7 @@ class Program:
         """Return how many cache slots each stage uses if a user's cache contains ``tokens`` tokens.
 
         A cache slot stores the keys and values of one token on a row of PEs. The number is for the
-        row with the most slots in use. A stage is a region of PEs with the layers that it stores.
+        row with the most slots in use. A stage is a part of the model, stored on one region of PEs.
         """
         slots_by_rows = {
             rows: CacheBalance.slots_after(tokens, rows) for rows in {stage.rect.rows for stage in self.stages}
@@ -180,7 +180,7 @@ class Program:
     def stages_above(self, stage: int) -> tuple[int, ...]:
         """Return the stages on the same PEs as a given stage, but at higher SRAM addresses.
 
-        A stage is a region of PEs with the layers that it stores. The result consists of indices.
+        A stage is a part of the model, stored on one region of PEs. The result consists of indices.
         """
         top = self.stages[stage].sram_top_byte
         higher = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_base_byte >= top)
@@ -189,7 +189,7 @@ class Program:
     def stages_below(self, stage: int) -> tuple[int, ...]:
         """Return the stages on the same PEs as a given stage, but at lower SRAM addresses.
 
-        A stage is a region of PEs with the layers that it stores. The result consists of indices.
+        A stage is a part of the model, stored on one region of PEs. The result consists of indices.
         """
         base = self.stages[stage].sram_base_byte
         lower = (i for i, other_stage in enumerate(self.stages) if i != stage and other_stage.sram_top_byte <= base)
@@ -208,7 +208,7 @@ class Program:
     def user_bytes(self) -> list[UserBytes]:
         """Return how many bytes on a PE depend on the number of users, for each stage.
 
-        A stage is a region of PEs with the layers that it stores.
+        A stage is a part of the model, stored on one region of PEs.
         """
         sizes = {use: [0] * len(self.stages) for use in ("kv", "state")}
         for buffer in self.buffers:

@@ -11,7 +11,7 @@ from wse_mappings.mesh.placement import Rect
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Region of PEs with the layers that it stores.
+    """Part of the model, stored on one region of PEs.
 
     A region is a rectangle of PEs on ``wafer`` and the same rectangle on each of the ``span - 1``
     following wafers. Side by side, these rectangles form one region, whose columns are numbered
@@ -52,7 +52,7 @@ class Stage:
 class Buffer:
     """Named address range in the SRAM of every PE of a stage, for example for weights.
 
-    A stage is a region of PEs with the layers that it stores. All of its PEs have the same buffers.
+    A stage is a part of the model, stored on one region of PEs. All of its PEs have the same buffers.
     """
 
     stage: int

@@ -70,7 +70,7 @@ class TilePart:
 class Tile:
     """Block of weights that every PE of a stage stores: ``[outer, inner]`` elements, row-major.
 
-    A stage is a region of PEs with the layers that it stores. The block has the same shape and
+    A stage is a part of the model, stored on one region of PEs. The block has the same shape and
     address on all of its PEs, but usually different values.
 
     Attributes:

@@ -154,3 +154,12 @@ def plural(number: int, noun: str) -> str:
     The plural is formed by adding "s".
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def index_range(first: int, last: int) -> str:
+    """Format a range of indices, such as rows. A range of one index is written as that index.
+
+    >>> index_range(3, 3), index_range(0, 79)
+    ('3', '0–79')
+    """
+    return str(first) if first == last else f"{first}–{last}"

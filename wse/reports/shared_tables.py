@@ -76,15 +76,6 @@ def tile_name(name: str) -> str:
     return display_name
 
 
-def range_text(first: int, last: int) -> str:
-    """Format a range of numbers. A range of one number is written as that number.
-
-    >>> range_text(3, 3), range_text(0, 79)
-    ('3', '0–79')
-    """
-    return str(first) if first == last else f"{first}–{last}"
-
-
 Name = TypeVar("Name", bound=str)
 
 CAUSES: Final[dict[str, str]] = {

@@ -184,7 +184,7 @@ def print_wafers(content: WafersResult, stream: TextIO) -> None:
         number(
             "price_range",
             "price range",
-            cell=lambda wafer: range_text(content.wafers[wafer.name]["wafer_usd_per_hour"]),
+            cell=lambda wafer: constant_range(content.wafers[wafer.name]["wafer_usd_per_hour"]),
             priority=1,
         ),
     )
@@ -253,7 +253,7 @@ def _source_and_range(row: Mapping[str, Any]) -> str:
     return printable(f"{row['source']}; range {low} to {high}{reason}")
 
 
-def range_text(constant: NumberResult) -> str:
+def constant_range(constant: NumberResult) -> str:
     """Return the range of a constant, such as "2.1 to 6.3", or "-" if it has none."""
     return "-" if constant.range is None else " to ".join(f"{end:g}" for end in constant.range)
 

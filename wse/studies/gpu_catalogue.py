@@ -12,7 +12,7 @@ from wse.reports.terminal_table import print_table
 from wse.serving.economics import load_gpu_economics
 from wse.serving.gpus.load import GPU, STACK, known_gpus, known_stacks, load_gpu
 from wse.studies.bundled_result import GpuResult, GpusResult, Numbers, StackResult
-from wse.studies.catalogue import number_results, print_numbers, range_text
+from wse.studies.catalogue import constant_range, number_results, print_numbers
 
 TERA: Final = 1e12
 GIGA: Final = 1e9
@@ -74,7 +74,7 @@ def print_gpus(content: GpusResult, stream: TextIO) -> None:
         number(
             "price_range",
             "price range",
-            cell=lambda row: range_text(content.gpus[row["name"]]["gpu_usd_per_hour"]),
+            cell=lambda row: constant_range(content.gpus[row["name"]]["gpu_usd_per_hour"]),
             priority=1,
         ),
     )

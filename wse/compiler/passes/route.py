@@ -139,7 +139,7 @@ def colour_stages(state: State, routes: BlockRoutes) -> tuple[dict[int, _Stage],
 def _demand(state: State, routes: BlockRoutes) -> dict[int, _Stage]:
     """Count how often each stage uses each route, before colours are assigned.
 
-    A stage is a region of PEs with its layers.
+    A stage is a part of the model, stored on one region of PEs.
 
     Args:
         state: State after lowering.

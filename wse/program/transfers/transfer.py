@@ -26,7 +26,7 @@ WaferPair = tuple[int, int]
 class Site:
     """Context of a transfer: the stage, rows, pattern and loop iteration of its step.
 
-    A stage is a region of PEs with the layers that it stores.
+    A stage is a part of the model, stored on one region of PEs.
 
     Attributes:
         program: The Program.
@@ -182,6 +182,6 @@ class Transfer:
     def stage_transfer_bytes(self) -> int:
         """Payload in bytes that the transfer sends from one stage to another; otherwise 0.
 
-        A stage is a region of PEs with the layers that it stores.
+        A stage is a part of the model, stored on one region of PEs.
         """
         return 0

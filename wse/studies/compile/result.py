@@ -9,9 +9,8 @@ from typing import Annotated, Any, Final, Literal
 from rich.text import Text
 
 from wse.program.routing import EVEN
-from wse.reports.number_text import count, in_bytes, percent, plural, seconds
+from wse.reports.number_text import count, in_bytes, index_range, percent, plural, seconds
 from wse.reports.result import Doc, Result
-from wse.reports.shared_tables import range_text
 from wse.reports.table import Column, Table, more_rows, number, pair_table
 from wse.reports.terminal import WIDEST, bar
 from wse.studies.compile.contention import ContentionResult, contention_table
@@ -134,12 +133,12 @@ def _stages_table(result: CompileResult) -> Table:
         rows.append(
             {
                 "stage": index,
-                "wafer": range_text(stage.wafer, stage.wafer + stage.wafers - 1),
-                "rows": range_text(stage.row, stage.row + stage.rows - 1),
-                "cols": range_text(stage.col, stage.col + stage.cols - 1),
-                "layers": range_text(*stage.layers) if stage.layers else "none",
-                "parts": range_text(*stage.parts) if stage.cuts_layers else "",
-                "attention": range_text(*(stage.col + col for col in stage.attention))
+                "wafer": index_range(stage.wafer, stage.wafer + stage.wafers - 1),
+                "rows": index_range(stage.row, stage.row + stage.rows - 1),
+                "cols": index_range(stage.col, stage.col + stage.cols - 1),
+                "layers": index_range(*stage.layers) if stage.layers else "none",
+                "parts": index_range(*stage.parts) if stage.cuts_layers else "",
+                "attention": index_range(*(stage.col + col for col in stage.attention))
                 if stage.narrows_attention
                 else "",
                 "also": " and ".join(
@@ -206,7 +205,7 @@ def _colours_table(uses: Sequence[ColourUse], available: int) -> Table:
             "stage": stages if index == 0 else "",
             "pattern": use.pattern,
             "along": use.along,
-            "colours": range_text(use.first, use.first + use.colours - 1) if use.colours else "none",
+            "colours": index_range(use.first, use.first + use.colours - 1) if use.colours else "none",
             "use": use,
             "repainted": "shared" if use.repainted else "",
         }
@@ -242,7 +241,7 @@ def _by_stages(uses: Sequence[ColourUse]) -> list[tuple[str, list[ColourUse]]]:
 
 def _numbers(numbers: list[int]) -> str:
     first, last = numbers[0], numbers[-1]
-    return range_text(first, last) if len(numbers) == last - first + 1 else ",".join(map(str, numbers))
+    return index_range(first, last) if len(numbers) == last - first + 1 else ",".join(map(str, numbers))
 
 
 def _estimate_table(result: CompileResult) -> Table:

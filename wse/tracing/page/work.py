@@ -117,7 +117,7 @@ def _work(sums: StepSums, kinds: list[str]) -> list[Report]:
 def _stage_work(sums: StepSums, op_kind: Array) -> list[Report]:
     """Return the compute cycles of PEs and the hops of words, for each stage and kind of op.
 
-    A stage is a rectangle of PEs that stores some layers.
+    A stage is a part of the model, stored on one region of PEs.
     """
     keys, group = distinct_rows([sums.steps["stage"], op_kind])
     totals = sums.by_group(group, len(keys))

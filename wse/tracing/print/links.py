@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.console import Console
 
-from wse.reports.number_text import count, percent, plural
-from wse.reports.shared_tables import range_text
+from wse.reports.number_text import count, index_range, percent, plural
 from wse.reports.table import Column, Table, number
 from wse.reports.terminal import bar, heading, lines
 from wse.reports.terminal_table import print_table
@@ -61,8 +60,8 @@ def _table(links: Sequence[Link], width: int) -> Table:
         note="words that leave a PE in a direction, over the whole run" + "; equal links together" * folded,
         columns=(
             Column(key="wafer", title="wafer", numeric=True),
-            Column(key="rows", title="rows", cell=lambda link: range_text(*link.rows), numeric=True),
-            Column(key="cols", title="cols", cell=lambda link: range_text(*link.cols), numeric=True),
+            Column(key="rows", title="rows", cell=lambda link: index_range(*link.rows), numeric=True),
+            Column(key="cols", title="cols", cell=lambda link: index_range(*link.cols), numeric=True),
             Column(key="direction", title="to"),
             *([number("count", "links", priority=1)] if folded else []),
             Column(key="bar", cell=lambda link: bar(link.words / max_words, width, "hops"), priority=3),

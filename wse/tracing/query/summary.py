@@ -47,7 +47,7 @@ class TracedWafer(Result):
 class TracedSystem(Result):
     """Placement of the model of a traced run on wafers: the name of the mapping, and the stages.
 
-    A stage is a rectangle of PEs that stores some layers.
+    A stage is a part of the model, stored on one region of PEs.
     """
 
     wafers: Annotated[int, Doc("number of wafers")]

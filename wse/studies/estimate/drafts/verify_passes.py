@@ -30,7 +30,7 @@ class VerifyPass:
     """Times of a verification pass, which runs the model over several new tokens of one user.
 
     All times are in seconds. A draft head is an additional layer of the model that proposes tokens.
-    A stage is a rectangle of PEs that stores some layers.
+    A stage is a part of the model, stored on one region of PEs.
 
     Attributes:
         model_s: Time of the pass through all stages, without the layer of a draft head.

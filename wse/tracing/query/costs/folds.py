@@ -21,8 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from wse.reports.number_text import count
-from wse.reports.shared_tables import range_text
+from wse.reports.number_text import count, index_range
 from wse.reports.terminal import printable
 from wse.tracing.query.costs.step_sums import StepSums
 from wse_traces.reader.groups import distinct_rows, group_sums
@@ -188,7 +187,7 @@ def layers_text(layers: Ranges) -> str:
     """
     if len(layers) == 1 and layers[0][0] == layers[0][1]:
         return f"layer {layers[0][0]}"
-    texts = [range_text(*layer_range) for layer_range in layers]
+    texts = [index_range(*layer_range) for layer_range in layers]
     if len(texts) > MAX_RANGES:
         texts = [*texts[: MAX_RANGES - 2], f"… {texts[-1]}"]
     return f"layers {', '.join(texts)}"
