@@ -18,8 +18,8 @@ from wse.serving.gpus.roofline import Parallelism, Tokens
 from wse.serving.gpus.server import GpuServer
 from wse.serving.gpus.weights import FORMATS, PLAIN_BITS
 from wse.serving.operating_point import RequestShape
-from wse.serving.simulation.gpu_costs import GpuCosts
-from wse.serving.simulation.pass_costs import PromptPart
+from wse.serving.simulation.costs.gpu_costs import GpuCosts
+from wse.serving.simulation.costs.pass_costs import PromptPart
 from wse.serving.steady_state import ClosedLoop, SteadyState
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.gpus.drafting import GpuDrafter

@@ -9,7 +9,7 @@ import wse
 from tests.models.helpers import write_config
 from wse.errors import BadInput, UnknownName
 from wse.serving.named_workloads import load_workload, workload_names
-from wse.serving.simulation.prefixes import path_to
+from wse.serving.simulation.kv.prefixes import path_to
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.serving import GpuOptions, ServingOptions, WorkloadOptions
 from wse.studies.serve_sim.options import BatchingOptions, TrafficOptions

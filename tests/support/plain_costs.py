@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.pass_costs import PromptPart
+from wse.serving.simulation.costs.pass_costs import PromptPart
 
 
 @dataclass(frozen=True, kw_only=True)

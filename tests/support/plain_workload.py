@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from wse.arrays import F64, I64
-from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder
+from wse.serving.simulation.kv.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder
 from wse.serving.simulation.workload import NORMAL, Workload
 
 BLOCK: Final = 10

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.support.plain_costs import PlainCosts
 from tests.support.plain_workload import BLOCK, chained_workload
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.kv_room import KvRoom
-from wse.serving.simulation.kv_tiers import KvTier
+from wse.serving.simulation.kv.kv_room import KvRoom
+from wse.serving.simulation.kv.kv_tiers import KvTier
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.replicas import simulate_continuous
 from wse.serving.simulation.statistics import first_token_s

@@ -14,7 +14,7 @@ from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
 from wse.serving.simulation.drafts import Drafts
-from wse.serving.simulation.kv_tiers import KvTier
+from wse.serving.simulation.kv.kv_tiers import KvTier
 from wse.serving.simulation.replicas import simulate_continuous
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from plain_costs import PlainCosts
 
 from tests.support.plain_workload import BLOCK, chained_workload, plain_workload
-from wse.serving.simulation.kv_room import KvRoom
-from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder, path_to
+from wse.serving.simulation.kv.kv_room import KvRoom
+from wse.serving.simulation.kv.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder, path_to
 from wse.serving.simulation.workload import Workload
 
 

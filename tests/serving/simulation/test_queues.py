@@ -12,8 +12,8 @@ from wse.arrays import F64, I64
 from wse.serving.simulation.arrivals import Arrivals
 from wse.serving.simulation.capacity import capacity_requests_per_s, closed_loop_requests_per_s
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
+from wse.serving.simulation.kv.prefixes import path_to
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.prefixes import path_to
 from wse.serving.simulation.replicas import simulate_continuous
 from wse.serving.simulation.static import simulate_static
 from wse.serving.simulation.statistics import queueing_s

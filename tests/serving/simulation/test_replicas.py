@@ -13,9 +13,9 @@ from tests.support.plain_workload import plain_workload, single_blocks
 from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.kv_room import KvRoom
+from wse.serving.simulation.kv.kv_room import KvRoom
+from wse.serving.simulation.kv.prefixes import NO_PREFIX
 from wse.serving.simulation.outcome import SimulationOutcome
-from wse.serving.simulation.prefixes import NO_PREFIX
 from wse.serving.simulation.replicas import simulate_continuous, simulate_replicas
 from wse.serving.simulation.workload import Workload, WorkloadOptions, draw_workload
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from wse.serving.events import Job, chunks, passes, run
 from wse.serving.pipelining import cycles_between_passes
 from wse.serving.route import Visit, alone_cycles, busiest_server
-from wse.serving.simulation.decode_times import DecodeTimes
-from wse.serving.simulation.pass_costs import PromptPart
-from wse.serving.simulation.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
+from wse.serving.simulation.costs.decode_times import DecodeTimes
+from wse.serving.simulation.costs.pass_costs import PromptPart
+from wse.serving.simulation.costs.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
 
 ROUTE = (Visit(0, 3.0, 0.5), Visit(1, 5.0, 0.5), Visit(2, 4.0, 2.0))
 CHUNK = (Visit(0, 6.0, 0.5), Visit(1, 9.0, 0.5), Visit(2, 7.0, 2.0))

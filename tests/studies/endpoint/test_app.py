@@ -13,7 +13,7 @@ from tests.support.plain_costs import PlainCosts
 from tests.support.plain_workload import plain_workload
 from wse.serving.simulation.continuous.live_machine import LiveMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.kv_tiers import KvTier
+from wse.serving.simulation.kv.kv_tiers import KvTier
 from wse.serving.simulation.live_replicas import LiveReplicas
 
 pytest.importorskip("prometheus_client", reason="needs pip install 'wse[serve]'")

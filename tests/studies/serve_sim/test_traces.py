@@ -9,7 +9,7 @@ import pytest
 
 import wse
 from wse.errors import BadInput
-from wse.serving.simulation.prefixes import NO_PREFIX, path_to
+from wse.serving.simulation.kv.prefixes import NO_PREFIX, path_to
 from wse.serving.simulation.workload import FAST, NORMAL
 from wse.studies.serve_sim.traces import lines, read_trace
 from wse.studies.serve_sim.traces.read_trace import Trace

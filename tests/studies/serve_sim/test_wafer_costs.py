@@ -14,8 +14,8 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.search.search import Compilation
 from wse.errors import BadInput
 from wse.program.program import Program
-from wse.serving.simulation.pass_costs import PromptPart
-from wse.serving.simulation.staged_costs import StagedCosts
+from wse.serving.simulation.costs.pass_costs import PromptPart
+from wse.serving.simulation.costs.staged_costs import StagedCosts
 from wse.studies.compile.choose import compile_with_remedies
 from wse.studies.estimate.drafts.placement import place_draft, place_head
 from wse.studies.estimate.drafts.verify_passes import VerifyPasses

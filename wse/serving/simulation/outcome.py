@@ -13,7 +13,7 @@ import numpy as np
 
 from wse.arrays import F64
 from wse.errors import WseBug
-from wse.serving.simulation.prefixes import NO_PREFIXES, PrefixUse
+from wse.serving.simulation.kv.prefixes import NO_PREFIXES, PrefixUse
 from wse.serving.simulation.workload import Workload
 
 PIPELINE_SPACING: Final = 0.9

@@ -19,10 +19,10 @@ from wse.reports.progress import ignore
 from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
+from wse.serving.simulation.costs.pass_costs import PassCosts
 from wse.serving.simulation.drafts import Drafts
+from wse.serving.simulation.kv.prefixes import PrefixUse
 from wse.serving.simulation.outcome import SUMS, SimulationOutcome
-from wse.serving.simulation.pass_costs import PassCosts
-from wse.serving.simulation.prefixes import PrefixUse
 from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import Workload
 

@@ -14,10 +14,10 @@ import math
 from functools import cache
 
 from wse.reports.progress import ignore
-from wse.serving.simulation.decode_times import DecodeTimes, decode_times
+from wse.serving.simulation.costs.decode_times import DecodeTimes, decode_times
+from wse.serving.simulation.costs.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.outcome import Recorder, SimulationOutcome
-from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import Workload
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from wse.arrays import F64, I64
 from wse.serving.simulation.arrivals import BURSTS, CONSTANT, POISSON, Arrivals
-from wse.serving.simulation.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder
+from wse.serving.simulation.kv.prefixes import NO_PREFIX, PrefixTree, PrefixTreeBuilder
 
 FAST, NORMAL = 0, 1
 """Service tiers, in order of precedence."""

@@ -12,8 +12,9 @@ from wse.studies.compare.targets import check_targets
 from wse.studies.estimate.checks import check_replicas, check_think_time
 from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.amounts import check_counts
 from wse.studies.options.mapping_file import load_mapping
-from wse.studies.options.option import check_counts, options_of
+from wse.studies.options.option import options_of
 
 MAX_WAFERS: Final = 1_000
 MAX_ROWS: Final = 2_000

@@ -14,7 +14,8 @@ from wse.serving.goal import COST, LATENCY, PLAIN_SPEED_REASON, PLAIN_SPEED_TOKE
 from wse.studies.compare.targets import NO_TARGETS, Targets, read_parts
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options import known_names
-from wse.studies.options.option import OptionsOf, read_amount
+from wse.studies.options.amounts import read_amount
+from wse.studies.options.option import OptionsOf
 
 if TYPE_CHECKING:
     from wse.hardware.spec import WaferSpec

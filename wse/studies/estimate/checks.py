@@ -6,8 +6,8 @@ from wse.compiler.options import REFUSE, REPORT
 from wse.errors import BadInput, UnknownName
 from wse.serving.goal import OBJECTIVES
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.amounts import check_counts
 from wse.studies.options.drafts.draft import PLACES, SAME
-from wse.studies.options.option import check_counts
 from wse.studies.options.serving import WorkloadOptions
 
 MAX_USERS = 4096

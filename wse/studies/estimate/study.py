@@ -23,10 +23,10 @@ from wse.studies.estimate.layouts.result import search_result
 from wse.studies.estimate.layouts.room import cache_room
 from wse.studies.estimate.prepare import PreparedEstimate, prepare_estimate
 from wse.studies.estimate.ranges.sampled_figures import intervals_of, sampled_figures
+from wse.studies.estimate.ranges.sensitivity import changed_requests, sensitivity_result
 from wse.studies.estimate.ranges.study import contributions_of, uncertainty_of
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.estimate.result import EstimateResult
-from wse.studies.estimate.sensitivity import changed_requests, sensitivity_result
 from wse.studies.estimate.sram import estimate_sram, users_at_longer_contexts
 from wse.studies.estimate.timing.first_token import prompts_result
 from wse.studies.estimate.timing.latency import latency_result

@@ -17,11 +17,11 @@ from wse.hardware.spec import SoftwareProfile, WaferSpec, mesh_on
 from wse.models.load import LoadedModel
 from wse.models.spec import ModelSpec
 from wse.reports.number_text import plural
+from wse.studies.options.amounts import check_counts
 from wse.studies.options.basis import PreparedPlacement, check_context, check_pass, load_basis, placement_options
 from wse.studies.options.drafts.draft import HOST, NGRAM, check_draft, draft_name, draft_place, has_draft, pass_tokens
 from wse.studies.options.engine import RAY
 from wse.studies.options.listed_regions import check_listed, mesh_of_listed
-from wse.studies.options.option import check_counts
 from wse.studies.options.settings import with_settings
 from wse.studies.run.prompts import end_ids, prompt_ids, prompts_of
 from wse.studies.run.request import RunRequest

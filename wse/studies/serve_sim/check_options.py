@@ -7,7 +7,8 @@ from typing import Any, Final
 from wse.errors import BadInput, UnknownName
 from wse.serving.simulation.arrivals import ARRIVALS, BURSTS
 from wse.studies.estimate.checks import check_replicas, check_think_time
-from wse.studies.options.option import check_counts, get_option
+from wse.studies.options.amounts import check_counts
+from wse.studies.options.option import get_option
 from wse.studies.serve_sim.options import (
     BATCHING,
     DISPATCHES,

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from wse.hardware.number import Grade
-from wse.reports.intervals import RangeResult, percent_text, with_interval
-from wse.reports.number_text import count, percent, plural, seconds, three_figures
+from wse.reports.intervals import RangeResult
 from wse.reports.result import Doc, Result
 from wse.reports.shared_tables import with_settings_text
 from wse.reports.table import Table, pair_table
 from wse.reports.terminal import WIDEST, printable
-from wse.serving.goal import LATENCY, THROUGHPUT
-from wse.serving.simulation.arrivals import ARRIVALS
-from wse.serving.simulation.capacity import STABLE_LOAD, suggested_rate
 from wse.serving.simulation.statistics import Distribution
 from wse.studies.results.answer import machine_text
 from wse.studies.results.placement import ModelResult
@@ -22,8 +18,8 @@ from wse.studies.serve_sim.machines.drafts import DraftsResult
 from wse.studies.serve_sim.machines.kv_tiers import KvTierResult
 from wse.studies.serve_sim.machines.machine import MachineResult
 from wse.studies.serve_sim.machines.service_machines import KvTransferResult
-from wse.studies.serve_sim.options import CONTINUOUS, LOAD
 from wse.studies.serve_sim.tables import machine_table, served_table, waits_table
+from wse.studies.serve_sim.verdict import verdict_of
 
 
 class WaitsResult(Result):
@@ -60,19 +56,6 @@ class RequestsResult(Result):
     without_answer: Annotated[
         int | None, Doc("requests of the trace that were left out because they have no answer; absent if none")
     ] = None
-
-
-PREDICTION_INTERVALS: Final = (
-    "The intervals in brackets are for the uncertainty of the prediction; they are not percentiles of the requests."
-)
-QUEUE_OF_SAMPLE: Final = (
-    " In an overloaded sample, requests arrive faster than they are served, so the queue grows until the last one."
-)
-NO_INTERVALS: Final = (
-    "90 % intervals are not available with a prefix cache, with separate machines for prompts or with --batch-wait."
-)
-SATURATED_STAGE: Final = 0.9
-"""Fraction of the time from which on a stage, rather than the number of users, limits the capacity."""
 
 
 class LoadResult(Result):
@@ -222,50 +205,7 @@ class ServeResult(Result):
     @property
     def verdict(self) -> str:
         """Sentences on the load of the service and, if it was simulated, on how long users wait."""
-        load, rate = self.load, self.requests.rate_per_s
-        capacity = f"{three_figures(load.capacity_requests_per_s)} requests/s"
-        if rate is None or load.offered is None:
-            come = f"All requests arrive at once; {capacity} can be served."
-        elif self.requests.in_flight is not None:
-            users = plural(self.requests.in_flight, "user")
-            sends = "sends" if self.requests.in_flight == 1 else "send"
-            think_s = self.requests.think_s
-            come = f"{users} {sends} {three_figures(rate)} requests/s, each when the previous answer ends."
-            if think_s is not None:
-                come = f"{users} {sends} {three_figures(rate)} requests/s. Each pauses {seconds(think_s)} on average "
-                come += "after an answer."
-        elif not load.stable:
-            come = (
-                f"Overloaded: {three_figures(rate)} requests/s arrive and {capacity} can be served "
-                f"(load {load.offered:.2f}), so the queue grows as long as they arrive. {self._remedy(rate)}"
-            )
-        else:
-            option = f" (--load, by default {LOAD:g})" if "load" in self.inputs else ""
-            share = f"{percent(load.offered)}{option}"
-            state = "Stable" if self.ranges else "Stable with the stated constants"
-            if load.overloaded_share:
-                samples = f"{percent_text(load.overloaded_share)} of the samples"
-                state = f"Stable with the stated constants, overloaded in {samples}"
-            come = f"{state}: {three_figures(rate)} requests/s arrive, {share} of the capacity of {capacity}."
-            if option and self.ranges:
-                come += (
-                    " For the 90 % intervals, uncertain inputs are sampled: every sample has its own capacity, and "
-                    "requests arrive at this fraction of it (with --rate, at the same rate in every sample)."
-                )
-        if self.served is None:
-            return come
-        come += self._limit()
-        waits, pace = self.served.all, ""
-        if waits.tpot is not None:
-            interval = self._interval("served.all.tpot.p50")
-            speed_interval = None if interval is None else interval.reciprocal()
-            speed = with_interval(count(1 / waits.tpot.p50), " tokens/s", speed_interval, count)
-            pace = f", the median speed per user {speed}"
-        ttft = with_interval(seconds(waits.ttft.p50), "", self._interval("served.all.ttft.p50"), seconds)
-        medians = f"{come} The median TTFT is {ttft}{pace}."
-        if not self.ranges:
-            return medians if self.times_are_proportional else f"{medians} {NO_INTERVALS}"
-        return f"{medians} {PREDICTION_INTERVALS}{QUEUE_OF_SAMPLE if load.stable and load.overloaded_share else ''}"
+        return verdict_of(self)
 
     @property
     def times_are_proportional(self) -> bool:
@@ -276,58 +216,6 @@ class ServeResult(Result):
         """
         has_prefix_cache = self.served is not None and self.served.prefix_cache is not None
         return not has_prefix_cache and self.prefill_machine is None and "batch_wait" not in self.inputs
-
-    def _limit(self) -> str:
-        """Return a sentence saying that the size of the KV cache limits the capacity, or "" if not.
-
-        The KV cache is the limit if even the busiest stage is idle part of the time at full load.
-        """
-        is_pipeline = self.machine.stages > 1 and self.prefill_machine is None
-        is_continuous = self.inputs["batching"] == CONTINUOUS
-        if self.served is None or not self.load.offered or not is_pipeline or not is_continuous:
-            return ""
-        if self.served.prefix_cache is not None:  # prompts share blocks, so the room differs between requests
-            return ""
-        use, room = self.served.use, self.replicas * self.machine.kv_capacity_users
-        stage_share = use.slowest_stage / self.load.offered
-        if use.most_users < room or stage_share >= SATURATED_STAGE:
-            return ""
-        share = f"{stage_share:.0%}".replace("%", " %")
-        limit = f"The capacity is limited by the {plural(room, 'KV cache')} for which there is room"
-        return f" {limit}: with all of them in use, the busiest stage works only {share} of the time."
-
-    def _interval(self, path: str) -> RangeResult | None:
-        """Return the 90 % interval of the figure at ``path`` in the result; None if it is unknown."""
-        return (self.ranges or {}).get(path)
-
-    def _remedy(self, rate: float) -> str:
-        """Suggest options that reduce the load of an overloaded service to at most `STABLE_LOAD`.
-
-        More replicas are suggested only for continuous batching, because static batches do not
-        support them.
-
-        Args:
-            rate: Arrival rate per second, which exceeds the service's capacity.
-        """
-        is_drawn, is_continuous = self.requests.arrivals in ARRIVALS, self.inputs["batching"] == CONTINUOUS
-        remedies = [f"`--rate {suggested_rate(self.load.stable_requests_per_s):.10g}` or less"]
-        if is_continuous:
-            replicas = self.load.replicas_needed or 1
-            machines = [self.machine.systems_of(replicas)]
-            if self.prefill_machine is not None:
-                machines = [f"{machines[0]} for decode", f"{self.prefill_machine.systems_of(replicas)} for prefill"]
-            rate_text = f"--rate {rate:g} " if is_drawn else ""
-            remedies.append(f"`{rate_text}--replicas {replicas}` ({' and '.join(machines)} in total)")
-        other_options = ("--load", "--users", "--time-scale")
-        given_options = [name for name in other_options if name[2:].replace("-", "_") in self.inputs]
-        other_option = f" instead of {given_options[0]}" if given_options else ""
-        start = "Give"
-        if self.inputs.get("objective") == LATENCY:
-            start = f"First leave out `--objective {LATENCY}`, because the layout for {THROUGHPUT} serves more "
-            start += "requests. With this layout, give"
-        goal = f"for a load of at most {STABLE_LOAD:g} with the stated constants"
-        samples = "The result with such an option states in what percentage of the samples the service is overloaded."
-        return f"{start} {', or '.join(remedies)}{other_option}, {goal}. {samples}"
 
     def tables(self, *, detail: bool = False, width: int = WIDEST) -> tuple[Table, ...]:
         """Build tables of the verdict, the latencies, the machine utilisation and the assumptions.

@@ -16,8 +16,9 @@ from wse.files import short_repr
 from wse.hardware.load import check_value
 from wse.hardware.quantity import COUNT, whole_number
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.amounts import read_amount
 from wse.studies.options.arguments import value_as
-from wse.studies.options.option import RequestField, make_request, options_of, read_amount
+from wse.studies.options.option import RequestField, make_request, options_of
 from wse.studies.options.settings import MACHINES, SOFTWARE, WAFER, check_name, machine_numbers, read_setting
 
 Scalar = str | int | float

@@ -10,8 +10,8 @@ from collections import deque
 from math import inf
 
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.kv_room import KvRoom
-from wse.serving.simulation.pass_costs import PassCosts
+from wse.serving.simulation.costs.pass_costs import PassCosts
+from wse.serving.simulation.kv.kv_room import KvRoom
 from wse.serving.simulation.workload import NORMAL, Workload
 
 

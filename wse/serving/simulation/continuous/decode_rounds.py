@@ -13,10 +13,10 @@ from math import inf
 from typing import NamedTuple
 
 from wse.serving.simulation.continuous.prompt_reader import ROUNDING
-from wse.serving.simulation.decode_times import decode_times, gap_times
+from wse.serving.simulation.costs.decode_times import decode_times, gap_times
+from wse.serving.simulation.costs.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.drafts import AnswerPasses
 from wse.serving.simulation.outcome import Recorder
-from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.workload import Workload
 
 

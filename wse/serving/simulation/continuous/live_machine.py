@@ -22,9 +22,9 @@ import numpy as np
 from wse.serving.simulation.continuous.machine import ContinuousMachine
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine
+from wse.serving.simulation.costs.pass_costs import PassCosts
 from wse.serving.simulation.drafts import Drafts
-from wse.serving.simulation.pass_costs import PassCosts
-from wse.serving.simulation.prefixes import PrefixTreeBuilder
+from wse.serving.simulation.kv.prefixes import PrefixTreeBuilder
 from wse.serving.simulation.workload import Workload
 from wse_mappings.rounding import round_up
 

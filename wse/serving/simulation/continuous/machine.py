@@ -34,9 +34,9 @@ from wse.serving.simulation.continuous.policy import ContinuousPolicy
 from wse.serving.simulation.continuous.prefix_loads import PrefixLoads
 from wse.serving.simulation.continuous.prompt_reader import PromptReader, ReadyUsers, TokenObserver
 from wse.serving.simulation.continuous.separate_prefill import PrefillMachine, SeparatePrefill
+from wse.serving.simulation.costs.pass_costs import PassCosts
 from wse.serving.simulation.drafts import Drafts, answer_passes
 from wse.serving.simulation.outcome import Recorder, SimulationOutcome
-from wse.serving.simulation.pass_costs import PassCosts
 from wse.serving.simulation.progress import OnDone, reporter
 from wse.serving.simulation.workload import Workload
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wse.serving.simulation.kv_tiers import KvTier
+from wse.serving.simulation.kv.kv_tiers import KvTier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

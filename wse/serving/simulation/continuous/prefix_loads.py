@@ -14,10 +14,10 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from wse.serving.simulation.kv_room import KvRoom
-from wse.serving.simulation.kv_tiers import CACHED
-from wse.serving.simulation.pass_costs import PassCosts, PromptPart
-from wse.serving.simulation.prefixes import PrefixUse
+from wse.serving.simulation.costs.pass_costs import PassCosts, PromptPart
+from wse.serving.simulation.kv.kv_room import KvRoom
+from wse.serving.simulation.kv.kv_tiers import CACHED
+from wse.serving.simulation.kv.prefixes import PrefixUse
 
 
 class _Part(NamedTuple):

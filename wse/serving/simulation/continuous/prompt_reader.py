@@ -9,8 +9,8 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final, Protocol
 
+from wse.serving.simulation.costs.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.outcome import Recorder
-from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.workload import NORMAL
 
 

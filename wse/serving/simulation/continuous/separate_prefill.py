@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from wse.serving.simulation.costs.pass_costs import PassCosts, PromptPart
 from wse.serving.simulation.outcome import Recorder
-from wse.serving.simulation.pass_costs import PassCosts, PromptPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

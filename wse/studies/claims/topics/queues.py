@@ -8,7 +8,7 @@ from typing import Final
 
 from wse.serving.simulation.capacity import capacity_requests_per_s
 from wse.serving.simulation.continuous.policy import ContinuousPolicy
-from wse.serving.simulation.gpu_costs import GpuCosts
+from wse.serving.simulation.costs.gpu_costs import GpuCosts
 from wse.serving.simulation.outcome import SimulationOutcome
 from wse.serving.simulation.replicas import simulate_continuous
 from wse.serving.simulation.static import simulate_static

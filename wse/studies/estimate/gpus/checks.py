@@ -11,8 +11,9 @@ from wse.serving.operating_point import RequestShape
 from wse.studies.estimate.checks import check_drafts, check_objective, check_replicas, check_think_time
 from wse.studies.estimate.gpus.check_machine import check_machine
 from wse.studies.estimate.request import EstimateRequest
+from wse.studies.options.amounts import check_counts
 from wse.studies.options.drafts.draft import SAME
-from wse.studies.options.option import check_counts, get_option
+from wse.studies.options.option import get_option
 from wse.studies.results.operating_points import cached_tokens_text
 
 TENSOR, EXPERTS, DATA = "tensor", "experts", "data"

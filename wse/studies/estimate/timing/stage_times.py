@@ -28,7 +28,7 @@ from wse.program.steps import HOST
 from wse.program.transfers.stage_streams import StageStream
 from wse.program.transfers.transfer_types import transfer_of, transfer_steps
 from wse.serving.route import PassRoute, Visit, alone_cycles, busiest_server
-from wse.serving.simulation.staged_costs import PassTime
+from wse.serving.simulation.costs.staged_costs import PassTime
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from wse.compiler.search.search import Compilation
 from wse.reports.result import Doc
-from wse.serving.simulation.staged_costs import DecodeGrid, PassTime, StagedCosts
+from wse.serving.simulation.costs.staged_costs import DecodeGrid, PassTime, StagedCosts
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.drafts.drafting import WaferDrafter, wafer_drafter
 from wse.studies.estimate.drafts.placement import PlacedDraft, place_draft

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from wse.models.tensors.model_tensors import parameter_count
-from wse.serving.simulation.gpu_costs import GpuCosts
-from wse.serving.simulation.pass_costs import users_that_fit
+from wse.serving.simulation.costs.gpu_costs import GpuCosts
+from wse.serving.simulation.costs.pass_costs import users_that_fit
 from wse.studies.estimate.gpus.drafting import gpu_draft_place, gpu_draft_users
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.estimate.gpus.study import gpu_inputs

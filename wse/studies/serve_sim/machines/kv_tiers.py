@@ -19,7 +19,7 @@ from wse.number_formats import WORD_BYTES
 from wse.program.program import Program
 from wse.reports.result import Doc, Result
 from wse.serving.gpus.server import GpuServer
-from wse.serving.simulation.kv_tiers import KvTier
+from wse.serving.simulation.kv.kv_tiers import KvTier
 from wse.studies.estimate.drafts.result import DraftRegionResult
 from wse.studies.options.placement import MachineOptions
 from wse.studies.options.settings import WAFER as WAFER_NUMBERS

@@ -12,7 +12,7 @@ from wse.reports.number_text import plural
 from wse.reports.result import Doc, Result
 from wse.reports.terminal import printable
 from wse.serving.operating_point import Deployment
-from wse.serving.simulation.pass_costs import PassCosts, users_that_fit
+from wse.serving.simulation.costs.pass_costs import PassCosts, users_that_fit
 from wse.serving.simulation.workload import Workload
 from wse.studies.estimate.ranges.sampled_figures import Uncertainty
 from wse.studies.results.placement import ModelResult

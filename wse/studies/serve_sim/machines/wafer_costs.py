@@ -16,7 +16,7 @@ from wse.compiler.pipeline import compile_choice
 from wse.compiler.placeable import Placeable
 from wse.compiler.search.search import Compilation
 from wse.serving.route import as_loop
-from wse.serving.simulation.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
+from wse.serving.simulation.costs.staged_costs import ChunkGrid, DecodeGrid, PassTime, StagedCosts
 from wse.studies.estimate.timing.stage_times import RouteReader, pass_time
 from wse.studies.results.sram import cache_capacity, max_states
 from wse_mappings.rounding import ceil_div

@@ -7,7 +7,7 @@ from typing import Final
 
 from wse.models.tensors.model_tensors import kv_bytes_per_token, state_bytes
 from wse.number_formats import ELEMENT_BYTES, WORD_BYTES
-from wse.serving.simulation.pass_costs import users_that_fit
+from wse.serving.simulation.costs.pass_costs import users_that_fit
 from wse.studies.estimate.inputs import inputs
 from wse.studies.estimate.layouts.choose_layout import ChosenLayout
 from wse.studies.estimate.layouts.compiled_layout import timed_deployment

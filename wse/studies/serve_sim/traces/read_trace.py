@@ -13,7 +13,7 @@ import numpy as np
 
 from wse.errors import BadInput
 from wse.files import short_repr
-from wse.serving.simulation.prefixes import PrefixTreeBuilder
+from wse.serving.simulation.kv.prefixes import PrefixTreeBuilder
 from wse.serving.simulation.workload import Workload
 from wse.studies.serve_sim.traces.csv_formats import AZURE, BURSTGPT, SPLITWISE, WSE_CSV
 from wse.studies.serve_sim.traces.lines import TraceLine, field_names, read_lines

@@ -27,10 +27,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 
-from wse.serving.simulation.kept_states import KeptStates
-from wse.serving.simulation.kv_tiers import CACHED, KvTier, ParkedBlocks, state_at
-from wse.serving.simulation.pass_costs import PassCosts
-from wse.serving.simulation.prefixes import NO_PREFIX, path_to
+from wse.serving.simulation.costs.pass_costs import PassCosts
+from wse.serving.simulation.kv.kept_states import KeptStates
+from wse.serving.simulation.kv.kv_tiers import CACHED, KvTier, ParkedBlocks, state_at
+from wse.serving.simulation.kv.prefixes import NO_PREFIX, path_to
 from wse.serving.simulation.workload import Workload
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from wse.serving.simulation.pass_costs import PromptPart
+from wse.serving.simulation.costs.pass_costs import PromptPart
 from wse_mappings.rounding import round_up
 
 
@@ -72,7 +72,7 @@ class ChunkGrid:
 class StagedCosts:
     """Time and KV-cache space that requests need on wafers that form a pipeline of stages.
 
-    A single stage is possible. `wse.serving.simulation.pass_costs.PassCosts` documents the
+    A single stage is possible. `wse.serving.simulation.costs.pass_costs.PassCosts` documents the
     attributes and methods that are not described here.
 
     Attributes:

@@ -12,7 +12,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-from wse.serving.simulation.pass_costs import PassCosts
+from wse.serving.simulation.costs.pass_costs import PassCosts
 
 
 class DecodeTimes:

@@ -14,7 +14,7 @@ from typing import Final
 
 from wse.serving.gpus.roofline import Tokens
 from wse.serving.gpus.server import BLOCK_TOKENS, GpuServer
-from wse.serving.simulation.pass_costs import PromptPart
+from wse.serving.simulation.costs.pass_costs import PromptPart
 
 CONTEXTS: Final = 9
 
@@ -23,7 +23,7 @@ CONTEXTS: Final = 9
 class GpuCosts:
     """Pass times and KV cache capacity of GPUs.
 
-    `wse.serving.simulation.pass_costs.PassCosts` documents the attributes and methods that are not
+    `wse.serving.simulation.costs.pass_costs.PassCosts` documents the attributes and methods that are not
     described here.
 
     Attributes:

@@ -1,0 +1,1 @@
+"""Times of passes and capacities of machines, as a simulation needs them."""
