@@ -79,13 +79,8 @@ def sweep(
 ) -> SweepResult:
     """Estimate every setting of a grid and write a table with one row per setting.
 
-    Until the table is written, finished settings are stored next to it. Repeating the call resumes
-    an interrupted sweep.
-
-    1. Check the output path, the view and the axis of the plot.
-    2. Estimate the settings that are not yet in the journal.
-    3. Write the table and the plot, then remove the journal.
-    4. Report bugs, or the failure of all settings, as an error.
+    Until the table is written, finished settings are stored in a journal next to it. Repeating the
+    call resumes an interrupted sweep. At the end, bugs or the failure of all settings are an error.
 
     Args:
         grid: Axes of the sweep, whose combinations are the settings.
@@ -106,7 +101,7 @@ def sweep(
             answer; in the latter case, the table is still written.
         WseBug: A setting triggered a bug in wse. The table is still written and contains the error.
     """
-    check_table_path(table)  # 1
+    check_table_path(table)
     check_view(view)
     check_columns(view, grid)
     axis = None if png is None else check_axis(grid, x)
@@ -115,14 +110,14 @@ def sweep(
         engine_pool(engine, jobs) as pool,
         Journal(table, _digest(grid), len(grid), restart=restart) as journal,
     ):
-        totals = _finish(grid, journal, pool, view, on_progress)  # 2
-        write_table(grid, journal.entries, table, every_column=every_column)  # 3
+        totals = _finish(grid, journal, pool, view, on_progress)
+        write_table(grid, journal.entries, table, every_column=every_column)
         rows, prices = shown_rows(grid, journal.entries(), view), prices_of(journal.entries())
         best = best_values(grid, journal.entries(), view.columns)
         if png is not None and axis is not None:
             write_output("--png", png, png_of(figure_of(grid, journal.entries(), axis)))
         journal.remove()
-    _check_answers(totals, len(grid), rows[0].error if rows else None, table)  # 4
+    _check_answers(totals, len(grid), rows[0].error if rows else None, table)
     wall_s = time.perf_counter() - began
     return SweepResult(
         table=str(table),

@@ -10,6 +10,7 @@ from wse.serving.cost import system_cost, system_energy
 from wse.serving.economics import Economics
 from wse.serving.goal import LATENCY
 from wse.serving.gpus.roofline import Tokens
+from wse.serving.gpus.server import GpuServer
 from wse.serving.prices import prices_text
 from wse.studies.estimate.drafts.best_drafts import UsersOfDrafts
 from wse.studies.estimate.drafts.plan import plan_of
@@ -64,13 +65,7 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         inputs=gpu_inputs(prepared_estimate),
         note=prepared_estimate.note,
         batch=prepared_estimate.users,
-        model=GpuModelResult(
-            name=server.spec.name,
-            parameters=parameter_count(server.spec),
-            dtype=server.weights.name,
-            cache_bits=server.weights.cache_bits,
-            bytes=round(server.weight_bytes),
-        ),
+        model=_model_result(server),
         gpu=GpuMachineResult.from_parts(server.gpu),
         system=GpuSystemResult(
             gpus=server.parallelism.gpus,
@@ -108,6 +103,17 @@ def estimate_on_gpus(request: EstimateRequest) -> GpuEstimateResult:
         serving=serving,
         ranges={f"serving.{name}": interval for name, interval in intervals.items()},
         batches=_draft_gains(prepared_estimate, serving),
+    )
+
+
+def _model_result(server: GpuServer) -> GpuModelResult:
+    """Return the name, size and types of the model on a server."""
+    return GpuModelResult(
+        name=server.spec.name,
+        parameters=parameter_count(server.spec),
+        dtype=server.weights.name,
+        cache_bits=server.weights.cache_bits,
+        bytes=round(server.weight_bytes),
     )
 
 

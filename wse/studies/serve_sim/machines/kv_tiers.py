@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -178,12 +179,17 @@ def wafer_tiers(
         ),
     )
     requested_tiers = tuple(tier for tier in tiers if tier.name in options.tier_names)
-    for tier in requested_tiers:
+    _check_room(options, requested_tiers)
+    return tuple(replace(tier, bytes_per_state=bytes_per_state) for tier in requested_tiers)
+
+
+def _check_room(options: TierOptions, tiers: Iterable[KvTierResult]) -> None:
+    """Raise BadInput if a tier has no room for the cache of even one token."""
+    for tier in tiers:
         if not tier.capacity_tokens:
             remedy = "give a larger --kv-host-memory" if tier.name == HOST else f"leave out {tier.name}"
             reason = f"{tier.name} has no room for a token: {NO_ROOM[tier.name]}"
             raise BadInput(f"--kv-tiers {options.kv_tiers}: {reason}; {remedy}")
-    return tuple(replace(tier, bytes_per_state=bytes_per_state) for tier in requested_tiers)
 
 
 def gpu_tiers(options: TierOptions, server: GpuServer) -> tuple[KvTierResult, ...]:
