@@ -213,6 +213,7 @@ COLUMNS = [(16, 0), (19, 0), (31, 1), (5, 2)]
 
 def run_at_page_ends() -> None:
     """Run kernels on memory that ends, or begins, next to an inaccessible page."""
+    exchange = test_transfers.test_exchange_equals_its_messages.hypothesis.inner_test
     without_guards = helpers.to_lanes
     helpers.GUARD_BYTES = 0
     for at_end in (True, False):
@@ -240,7 +241,7 @@ def run_at_page_ends() -> None:
                 messages.check_lines("along_columns", "serial", "float16", 5, cols, 18, options, seed)
             messages.check_lines("along_rows", "serial", "float16", 5, cols, 18, options, seed)
             for axis in ("rows", "columns"):
-                test_transfers.check_exchange("serial", "float16", axis, 3, cols, 5, seed)
+                exchange("serial", "float16", axis, 3, cols, 5, seed)
             in_place = test_line_sums.test_messages_along_columns_in_place.hypothesis.inner_test
             in_place("serial", "float16", 5, cols, 18, seed)
         test_line_sums.test_sums_in_place_equal_their_messages("serial", "float16", 19, 21)
