@@ -210,3 +210,12 @@ def test_an_object_of_another_type_is_refused(
     entry_points.append(point("bad", f"{__name__}:BAD", group))
     with pytest.raises(BadInput, match=message):
         load()
+
+
+def test_object_of_a_file_is_read_again_after_the_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for value in (1, 2):
+        Path("mine.py").write_text(f"size = {value}\n", encoding="utf-8")
+        assert plugins.object_of_file("mine.py:size") == value

@@ -20,9 +20,11 @@ from wse.studies.claims.topics.residency import CONTEXTS, short_context
 from wse.studies.estimate.request import EstimateRequest
 
 
-@pytest.mark.parametrize("max_layers", [0, 1, 2, 3, 19, 20, 21, 22])
+@pytest.mark.parametrize("max_layers", [0, 1, 2, 3, 19, 20, 21, 22, 40, 77])
 @pytest.mark.parametrize("wafers", [1, 2])
-def test_maximum_number_of_layers_is_found(max_layers: int, wafers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maximum_number_of_layers_is_found_from_any_start(
+    max_layers: int, wafers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The compiler is replaced by a limit of `max_layers` layers; a pipeline needs at least one layer per wafer."""
     tried: list[int] = []
 
@@ -44,7 +46,7 @@ def test_maximum_number_of_layers_is_found(max_layers: int, wafers: int, monkeyp
     found = shared_computations.layers_that_fit("llama-3.1-70b", wafers, "bfloat16")
     expected = max_layers if max_layers >= wafers else 0
     assert found == (expected, 10 * expected)
-    assert len(tried) == len(set(tried)) < 8
+    assert len(tried) == len(set(tried)) < 14
     assert shared_computations.layers_that_fit("llama-3.1-70b", wafers, "bfloat16") == found
     assert len(tried) == len(set(tried))
 

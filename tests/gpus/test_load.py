@@ -8,20 +8,20 @@ import pytest
 from tests.hardware.helpers import check_bundled
 from wse.errors import BadWafer, UnknownName
 from wse.hardware.number import numeric_fields
-from wse.serving.gpus.load import GPU, STACK, known_gpus, known_stacks, load_gpu, load_stack
+from wse.serving.gpus.load import GPU_PRESETS, STACK_PRESETS, known_gpus, known_stacks, load_gpu, load_stack
 from wse.serving.gpus.spec import GENERATIONS, GpuSpec
 
 
 @pytest.mark.parametrize("name", known_gpus())
 def test_every_number_of_a_gpu_has_a_unit_and_a_source(name: str) -> None:
-    numbers = GPU.read(name).numbers
+    numbers = GPU_PRESETS.read(name).numbers
     assert list(numbers) == list(numeric_fields(GpuSpec))
     check_bundled(numbers)
 
 
 @pytest.mark.parametrize("name", known_stacks())
 def test_every_constant_of_a_stack_has_a_source_and_a_value_per_generation(name: str) -> None:
-    check_bundled(STACK.read(name).numbers)
+    check_bundled(STACK_PRESETS.read(name).numbers)
     for generation in GENERATIONS:
         assert load_stack(name, generation).fitted_on
 
@@ -40,7 +40,7 @@ def test_file_is_based_on_a_preset(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('base = "h100"\nhbm_bytes_per_s = 2e12\n')
     assert load_gpu(file) == replace(load_gpu("h100"), name="mine", hbm_bytes_per_s=2e12)
-    assert GPU.read(str(file)).numbers["hbm_bytes_per_s"].grade == "U"
+    assert GPU_PRESETS.read(str(file)).numbers["hbm_bytes_per_s"].grade == "U"
     file.write_text('base = "h100"\nhbm_bytes_per_s = "2TB/s"\nhbm_bytes = "96GiB"\n')
     assert load_gpu(file) == replace(load_gpu("h100"), name="mine", hbm_bytes_per_s=2e12, hbm_bytes=96 * 2**30)
     stack = tmp_path / "own.toml"

@@ -169,6 +169,7 @@ def test_auto_is_never_slower_than_a_mapping_and_lists_its_trials() -> None:
     best, baseline = found("auto", OPTIMIZED), found("auto")
     fixed = [found(name).program for name in set(bundled_strategies()) - {"auto", "expert"}]
     assert cycles(baseline.program) <= min(map(cycles, fixed)) * 1.001  # layouts are ranked before trees are fitted
+    assert cycles(best.program) <= cycles(found("bands", OPTIMIZED).program) * 1.001
     assert cycles(best.program) == best.compiled_trials[0][1] == min(cost for _, cost in best.compiled_trials)
     assert {trial.layout.mapping for trial in best.trials} == {"bands", "tensor"}
     assert any(trial.layout.mesh is not None for trial in best.trials)

@@ -52,7 +52,8 @@ class Stage:
 class Buffer:
     """Named address range in the SRAM of every PE of a stage, for example for weights.
 
-    A stage is a part of the model, stored on one region of PEs. All of its PEs have the same buffers.
+    A stage is a part of the model, stored on one region of PEs. All of its PEs have the same
+    buffers.
     """
 
     stage: int

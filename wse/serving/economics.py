@@ -20,7 +20,7 @@ from wse.hardware.load import bundled_wafers, known_wafers
 from wse.hardware.number import SourcedNumber, unit_of
 from wse.hardware.number_file import entries_by, read_number
 from wse.hardware.spec import WaferSpec
-from wse.serving.gpus.load import GPU, known_gpus
+from wse.serving.gpus.load import GPU_PRESETS, known_gpus
 from wse.serving.gpus.spec import GpuSpec
 
 _BUNDLED: Final = Path(__file__).parents[1] / "data" / "economics.toml"
@@ -134,7 +134,7 @@ def _economics(
         stated_values: Numbers that override the bundled ones.
         usd_per_hour: Price that overrides the bundled and the stated price.
     """
-    sources = _read(_BUNDLED, kind, {*bundled_wafers(), *GENERATIONS, *GPU.bundled_names()}, names)
+    sources = _read(_BUNDLED, kind, {*bundled_wafers(), *GENERATIONS, *GPU_PRESETS.bundled_names()}, names)
     if stated_values is not None:
         sources |= _read(stated_values, kind, {*_machines(kind), *names}, names)
     if usd_per_hour is not None:

@@ -10,7 +10,7 @@ from wse.reports.table import Column, Table, number
 from wse.reports.terminal import console_on, printable
 from wse.reports.terminal_table import print_table
 from wse.serving.economics import load_gpu_economics
-from wse.serving.gpus.load import GPU, STACK, known_gpus, known_stacks, load_gpu
+from wse.serving.gpus.load import GPU_PRESETS, STACK_PRESETS, known_gpus, known_stacks, load_gpu
 from wse.studies.bundled_result import GpuResult, GpusResult, Numbers, StackResult
 from wse.studies.catalogue import constant_range, number_results, print_numbers
 
@@ -50,11 +50,13 @@ def gpu(name: str) -> GpuResult:
 def _gpu_numbers(name: str) -> Numbers:
     """Return the constants of a GPU, followed by its power and price if both are known."""
     economics = load_gpu_economics(load_gpu(name))
-    return number_results(GPU.read(name).numbers) | ({} if economics is None else number_results(economics.sources))
+    return number_results(GPU_PRESETS.read(name).numbers) | (
+        {} if economics is None else number_results(economics.sources)
+    )
 
 
 def _stack(name: str) -> StackResult:
-    texts, numbers = STACK.read(name)
+    texts, numbers = STACK_PRESETS.read(name)
     return StackResult(title=texts["title"], fitted_on=texts["fitted_on"], numbers=number_results(numbers))
 
 

@@ -27,6 +27,7 @@ from wse.studies.estimate.timing import first_token
 from wse.studies.estimate.timing import pipelining as module
 from wse.studies.estimate.timing.pipelining import Pipelining, PipeliningResult
 from wse.studies.estimate.timing.servers import HOST_LINK, LINK, REGION, WAFER_LINK, Server
+from wse.studies.estimate.timing.stage_times import RouteReader
 
 OPTIONS = Options(mapping="pipeline", wafers=2, dtype="float32", accumulate="float32", context=60, prompt_tokens=(9,))
 CHOICE = Choice(per_band=2, prefill="thin-gemm", prefill_chunk=4, head_chunk=20)
@@ -55,7 +56,11 @@ def servers_on(times: Pipelining, route: tuple[Visit, ...]) -> list[Server]:
 
 def stage_times(fabric: Fabric, prefill: list[PhaseCost], decode: PhaseCost) -> Pipelining:
     """Return the routes of prompt chunks and of a decoded token, whose cycles are not scaled."""
-    return Pipelining(fabric, prefill, decode, decode.cycles)
+    times = Pipelining(fabric, prefill, decode, decode.cycles)
+    reader, program = RouteReader(fabric), fabric.program
+    times.prefill = [reader.route(phase, cost) for phase, cost in zip(program.prefill, prefill, strict=True)]
+    times.decode, times.servers = reader.route(program.decode, decode), reader.servers
+    return times
 
 
 CASES: list[dict[str, Any]] = [

@@ -85,6 +85,8 @@ def test_rows_of_other_formats(
         (HEAD, ["there is no request"]),
         ("id,when\n1,2\n", ["line 1", "no known trace", "TIMESTAMP,ContextTokens,GeneratedTokens", "hash_ids"]),
         ("x" * 200_000 + "\n", ["line 1", "no known trace"]),
+        ("timestamp,input_length,output_length\n", ["line 1", "no known trace"]),
+        ('{"arrival_s": 0, "prompt_tokens": 1}\n', ["line 1", "no known trace"]),
         (HEAD + "0,1," + "1" * 200_000 + "\n", ["line 2", "not CSV"]),
         ("arrival_s,prompt_tokens,new_token\n", ["line 1", "'new_token'", "did you mean 'new_tokens'?"]),
         ("arrival_s,prompt_tokens,new_tokens,new_tokens\n", ["line 1", "twice"]),

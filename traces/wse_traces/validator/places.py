@@ -28,7 +28,7 @@ def edge_problems(trace: Trace) -> Iterator[str]:
 def stage_problems(trace: Trace) -> Iterator[str]:
     """Yield a message for each inconsistency in the stages of a trace.
 
-    A stage is a rectangle of PEs with the layers that it stores. The checks are:
+    A stage is a part of the model, stored on one region of PEs. The checks are:
 
     1. The SRAM uses add up to the same number of bytes per PE in all stages.
     2. The first layer of a stage does not come after its last layer. Both are negative for a stage

@@ -78,9 +78,8 @@ class Engine(HostResults):
         self.caches = Caches(program)
         self.routing = Routing()
         control = [[cache[stage.rect.rows].control for stage in program.stages] for cache in self.caches.by_user]
-        watched, outputs = observation.watched, None
-        if watched:
-            outputs = Outputs(program, spec, self.arenas, watched, observation.on_output)
+        watched = observation.watched
+        outputs = Outputs(program, spec, self.arenas, watched, observation.on_output) if watched else None
         self._binder = Binder(program, self.arenas, control, self.streams, self.routing, outputs)
         self.crossings = self._binder.crossings
         self._cores = SharedCores()

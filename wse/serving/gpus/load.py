@@ -44,7 +44,7 @@ def _missing(base: str, keys: Sequence[str]) -> str:
     return f'has no {keys[0]}; add it, or begin with base = "{base}" and give what differs'
 
 
-GPU: Final = PresetKind(
+GPU_PRESETS: Final = PresetKind(
     word="GPU",
     group=GPUS,
     folder=_HERE / "presets",
@@ -52,7 +52,7 @@ GPU: Final = PresetKind(
     texts={"generation": _read_generation},
     missing=partial(_missing, "a100"),
 )
-STACK: Final = PresetKind(
+STACK_PRESETS: Final = PresetKind(
     word="stack",
     group=STACKS,
     folder=_HERE / "stacks",
@@ -63,10 +63,14 @@ STACK: Final = PresetKind(
 )
 
 
-known_gpus: Final = GPU.names
-"""Function that returns the names of all GPU presets, bundled or from installed packages."""
-known_stacks: Final = STACK.names
-"""Function that returns the names of all serving stacks, bundled or from installed packages."""
+def known_gpus() -> tuple[str, ...]:
+    """Return the names of all GPU presets, bundled or from installed packages."""
+    return GPU_PRESETS.names()
+
+
+def known_stacks() -> tuple[str, ...]:
+    """Return the names of all serving stacks, bundled or from installed packages."""
+    return STACK_PRESETS.names()
 
 
 def load_gpu(name_or_path: str | Path) -> GpuSpec:
@@ -81,8 +85,8 @@ def load_gpu(name_or_path: str | Path) -> GpuSpec:
         BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
             bounds.
     """
-    texts, numbers = GPU.read(str(name_or_path))
-    return GpuSpec(**texts, **GPU.values(numbers))
+    texts, numbers = GPU_PRESETS.read(str(name_or_path))
+    return GpuSpec(**texts, **GPU_PRESETS.values(numbers))
 
 
 def load_stack(name_or_path: str | Path, generation: str) -> StackSpec:
@@ -99,5 +103,5 @@ def load_stack(name_or_path: str | Path, generation: str) -> StackSpec:
         BadWafer: The file cannot be read, or a number is missing, in the wrong unit or out of
             bounds.
     """
-    texts, numbers = STACK.read(str(name_or_path))
-    return StackSpec(**texts, **STACK.values(numbers, generation))
+    texts, numbers = STACK_PRESETS.read(str(name_or_path))
+    return StackSpec(**texts, **STACK_PRESETS.values(numbers, generation))

@@ -306,5 +306,10 @@ class Recorder:
             gaps=np.frombuffer(self._runs, np.float64).reshape(-1, 4),
             makespan_s=float(left_s.max() - workload.arrival_s[0]),
             prefixes=prefixes,
-            **{name: getattr(self, name) for name in SUMS},
+            busy_s=self.busy_s,
+            work_s=self.work_s,
+            prefill_busy_s=self.prefill_busy_s,
+            user_s=self.user_s,
+            kv_token_s=self.kv_token_s,
+            in_system_s=self.in_system_s,
         )

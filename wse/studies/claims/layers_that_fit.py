@@ -1,4 +1,4 @@
-"""The largest model that fits on a number of wafers, found by bisection."""
+"""The largest model that fits on a number of wafers, found by adding or removing layers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from wse.bisection import largest_passing
 from wse.compiler.search.search import Breadth
 from wse.errors import DoesNotFit
 from wse.hardware.generations import DEFAULT_WAFER
@@ -22,6 +21,10 @@ from wse.studies.estimate.prepare import prepare_estimate
 from wse.studies.estimate.request import EstimateRequest
 from wse.studies.options.option import make_request
 
+FILL: Final = 0.85
+"""Fraction of SRAM that weights fill at the start of the search for the maximum number of
+layers."""
+
 
 class LayersThatFit(NamedTuple):
     """The largest model that fits on a number of wafers: its layer and parameter counts."""
@@ -33,7 +36,9 @@ class LayersThatFit(NamedTuple):
 def find_layers(model: str, wafers: int, dtype: str, on_work: Callable[[str], None]) -> LayersThatFit:
     """Search for the maximum number of layers that fit by compiling models of several sizes.
 
-    The search bisects the numbers from one layer per wafer to the number whose weights fill the SRAM.
+    1. Start with the number of layers whose weights fill the fraction `FILL` of the SRAM. Go up
+       or down with doubling steps until one number fits and another does not.
+    2. Bisect the interval between these two numbers until they are consecutive.
 
     Args:
         model: Name of a bundled model. Layers are added to or removed from it.
@@ -62,16 +67,31 @@ def find_layers(model: str, wafers: int, dtype: str, on_work: Callable[[str], No
             parameters[layers] = parameter_count(estimate.spec)
             return True
 
-    layers = largest_passing(wafers, _layers_by_bytes(model, wafers, dtype) + 1, fits) or 0
-    return LayersThatFit(layers, parameters[layers])
+    low, high, step = 0, None, 1
+    layers = max(wafers, _layers_by_bytes(model, wafers, dtype))
+    while high is None or high - low > 1:
+        if fits(layers):
+            low = layers
+        else:
+            high = layers
+        if high is None:
+            layers, step = low + step, 2 * step
+        elif low == 0:
+            layers, step = max(wafers, high - step), 2 * step
+            if high == wafers:
+                break
+        else:
+            layers = (low + high) // 2
+    return LayersThatFit(low, parameters[low])
 
 
 def _layers_by_bytes(model: str, wafers: int, dtype: str) -> int:
-    """Return the number of layers whose weights fill the SRAM of the wafers, rounded down.
+    """Return the number of layers whose weights fill the fraction `FILL` of the wafers' SRAM.
 
-    The embedding and output head are ignored.
+    A search for the maximum number of layers starts from this number. The embedding and output head
+    are ignored.
     """
     spec, wafer = bundled_spec(model), load_wafer(DEFAULT_WAFER)
-    sram_bytes = wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
+    weight_room_bytes = FILL * wafers * wafer.mesh_rows * wafer.mesh_cols * wafer.sram_bytes_per_pe
     weights = weights_of(spec, dtype, "bfloat16")
-    return int(sram_bytes / ((weights.always_bytes + weights.expert_bytes) / spec.layer_count))
+    return int(weight_room_bytes / ((weights.always_bytes + weights.expert_bytes) / spec.layer_count))

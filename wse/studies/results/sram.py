@@ -24,9 +24,10 @@ from wse_mappings.rounding import ceil_div
 class CacheCapacity:
     """Memory for KV caches and recurrent states on the stage that limits the number of users.
 
-    A stage is a part of the model, stored on one region of PEs. The tokens of a cache are distributed
-    across its PE rows. Memory is allocated in blocks of one token per row, so a cache of n tokens
-    needs ceil(n / block_tokens) blocks. Users share the whole blocks of a common prefix.
+    A stage is a part of the model, stored on one region of PEs. The tokens of a cache are
+    distributed across its PE rows. Memory is allocated in blocks of one token per row, so a cache
+    of n tokens needs ceil(n / block_tokens) blocks. Users share the whole blocks of a common
+    prefix.
 
     Attributes:
         room_bytes: Bytes on a PE that are available for caches and states.

@@ -123,8 +123,8 @@ def _max_tokens(view: SummaryView) -> str:
 def _attention(stages: Sequence[Stage]) -> list[tuple[str, str]]:
     """Return a (label, text) row saying how many PE columns of a stage compute attention.
 
-    A stage is a part of the model, stored on one region of PEs. The result is empty if attention always
-    uses all columns of a stage, or if the trace does not record them.
+    A stage is a part of the model, stored on one region of PEs. The result is empty if attention
+    always uses all columns of a stage, or if the trace does not record them.
     """
     columns = " or ".join(map(str, narrow_attention(stages)))
     return [("attention", f"on {columns} columns in the middle of each stage that has more")] if columns else []

@@ -161,7 +161,7 @@ class HostResults:
     def cache_slots(self, user: int) -> Slots:
         """Return how many cache slots of a user are in use, for each stage.
 
-        A stage is a group of layers, or of parts of layers, on one region of PEs. A cache slot
+        A stage is a part of the model, stored on one region of PEs. A cache slot
         stores the keys and values of one token. Slots are counted on the row of PEs with the most
         tokens.
         """

@@ -69,7 +69,7 @@ def layer_links(
     Args:
         fabric: Timing model of the Program.
         runs: Number of runs, keyed by (phase index, cached tokens on the fullest row of PEs of each
-            stage, tokens in each user's cache). A stage is a group of layers.
+            stage, tokens in each user's cache). A stage is a part of the model.
         chosen_experts: For each phase index and layer, the number of tokens routed to each expert.
         chosen_wafers: For each phase index and layer, the number of runs that selected experts on
             each wafer.

@@ -158,8 +158,8 @@ class Traffic:
     def in_stages(self, rectangles: I64, stage: int, counts: I64) -> I64:
         """Return the links that equal steps of several stages use, given the links of one step.
 
-        A stage is a group of layers with its own region of PEs. The links are moved to the region
-        of each stage, and their words are multiplied by the number of steps there.
+        A stage is a part of the model, stored on one region of PEs. The links are moved to the
+        region of each stage, and their words are multiplied by the number of steps there.
 
         Args:
             rectangles: Rectangles of links that one of the steps uses.

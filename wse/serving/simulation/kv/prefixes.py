@@ -10,9 +10,8 @@ share exactly the blocks on the common part of their paths from a root.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, fields
-from operator import attrgetter
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -175,14 +174,16 @@ class PrefixUse:
 
         A tier is a memory outside the KV cache.
         """
-        counts: dict[str, Any] = {}
-        for name, values in zip(_COUNTS, zip(*map(attrgetter(*_COUNTS), uses), strict=True), strict=True):
-            is_per_tier = isinstance(values[0], tuple)
-            counts[name] = tuple(map(sum, zip(*values, strict=True))) if is_per_tier else sum(values)
-        return PrefixUse(**counts)
+        all_uses = list(uses)
+        return PrefixUse(
+            hits=sum(use.hits for use in all_uses),
+            cached_tokens=sum(use.cached_tokens for use in all_uses),
+            loaded_tokens=tuple(map(sum, zip(*(use.loaded_tokens for use in all_uses), strict=True))),
+            loaded_states=tuple(map(sum, zip(*(use.loaded_states for use in all_uses), strict=True))),
+            parked_tokens=tuple(map(sum, zip(*(use.parked_tokens for use in all_uses), strict=True))),
+            known_tokens=sum(use.known_tokens for use in all_uses),
+        )
 
-
-_COUNTS: Final = tuple(field.name for field in fields(PrefixUse))
 
 NO_PREFIXES: Final = PrefixUse()
 """Use of a machine that keeps no prefixes."""

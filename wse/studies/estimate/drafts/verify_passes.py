@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 import numpy as np
@@ -77,7 +76,8 @@ class VerifyPasses:
                 then reported separately.
         """
         self._prepared, self._compilation, self._has_head = prepared_placement, compilation, has_head
-        self._compiled, self._pass = cache(self._compile), cache(self._time_pass)
+        self._readers: dict[int, tuple[Fabric, RouteReader]] = {}
+        self._passes: dict[tuple[int, int], VerifyPass] = {}
 
     def in_the_middle(self, tokens: int) -> VerifyPass:
         """Return the times of a pass over ``tokens`` new tokens, halfway through the answer.
@@ -95,9 +95,12 @@ class VerifyPasses:
                 would have no room for the new tokens.
             tokens: New tokens, at least 2.
         """
-        return self._pass(min(context, self._compilation.options.context - tokens), tokens)
+        context = min(context, self._compilation.options.context - tokens)
+        if (context, tokens) not in self._passes:
+            self._passes[context, tokens] = self._pass(context, tokens)
+        return self._passes[context, tokens]
 
-    def _time_pass(self, context: int, tokens: int) -> VerifyPass:
+    def _pass(self, context: int, tokens: int) -> VerifyPass:
         """Time a pass over ``tokens`` new tokens, after ``context`` tokens in the KV cache."""
         fabric, reader = self._compiled(tokens)
         phase, cost, clock_hz = fabric.program.verify[0], fabric.verify_cost(context), self._prepared.wafer.clock_hz
@@ -114,8 +117,8 @@ class VerifyPasses:
             last_stage_s=(_last_stage_cycles(reader, route) - head_layer_cycles) / clock_hz,
         )
 
-    def _compile(self, tokens: int) -> tuple[Fabric, RouteReader]:
-        """Compile passes over a number of new tokens, and return their timing model.
+    def _compiled(self, tokens: int) -> tuple[Fabric, RouteReader]:
+        """Return the timing model for passes over a number of new tokens, from a cache if possible.
 
         Args:
             tokens: Number of new tokens per pass.
@@ -124,8 +127,10 @@ class VerifyPasses:
             The timing model, and an object that converts the times of a pass to the times for which
             it occupies pipeline stages and links.
         """
-        fabric = pass_fabric(self._prepared, self._compilation, tokens)
-        return fabric, RouteReader(fabric)
+        if tokens not in self._readers:
+            fabric = pass_fabric(self._prepared, self._compilation, tokens)
+            self._readers[tokens] = fabric, RouteReader(fabric)
+        return self._readers[tokens]
 
 
 def verify_passes(prepared_placement: PreparedPlacement, compilation: Compilation, draft: PlacedDraft) -> VerifyPasses:

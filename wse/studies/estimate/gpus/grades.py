@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wse.hardware.number import Grade, weakest
-from wse.serving.gpus.load import GPU, STACK
+from wse.serving.gpus.load import GPU_PRESETS, STACK_PRESETS
 from wse.serving.gpus.server import GpuServer
 from wse.studies.estimate.gpus.prepare import PreparedGpuEstimate
 from wse.studies.estimate.gpus.result import GpuCostResult, GpuEnergyResult
@@ -51,10 +51,10 @@ def gpu_grade(prepared_estimate: PreparedGpuEstimate) -> GradeResult:
     generation = prepared_estimate.server.gpu.generation
     stack = {
         key: number
-        for key, number in STACK.read(str(prepared_estimate.stack)).numbers.items()
+        for key, number in STACK_PRESETS.read(str(prepared_estimate.stack)).numbers.items()
         if key.partition(".")[2] in ("", generation) and key not in _irrelevant_constants(prepared_estimate.server)
     }
-    gpu_numbers = GPU.read(str(prepared_estimate.gpu)).numbers
+    gpu_numbers = GPU_PRESETS.read(str(prepared_estimate.gpu)).numbers
     numbers = {f"{prepared_estimate.gpu} {key}": number for key, number in gpu_numbers.items()}
     numbers |= {f"{prepared_estimate.stack} {key}": number for key, number in stack.items()}
     grade = weakest(number.grade for number in numbers.values())

@@ -79,7 +79,8 @@ class CompiledLayout:
 
     Attributes:
         version: The inputs from which the layout is compiled: the request, with the number of users
-            per pass, and options and choices of the compiler. Changes start with them.
+            per pass, and options and choices of the compiler. Other layouts are made by changing
+            this version.
         compile_layout: Function that returns the compiled layout, and None if it does not fit. It
             compiles the layout on the first call, because only the chosen layout is needed.
         deployment: The model as deployed on this layout, from which speed and cost are computed.

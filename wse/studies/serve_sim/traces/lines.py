@@ -85,17 +85,17 @@ def _check_sizes(path: Path, number: int, line_bytes: int, total_bytes: int) -> 
         raise BadInput(f"{path}, line {number}: more than {LIMIT_BYTES:,} bytes; read fewer requests, with --requests")
 
 
-def field_names(first_line: str) -> list[str]:
-    """Return the keys of a JSON object, or the column names of CSV, in the first line of a file.
-
-    The result is empty if the line is neither.
-    """
+def json_keys(first_line: str) -> list[str] | None:
+    """Return the keys of the JSON object in the first line of a file; None if it is no JSON object."""
     try:
         value = json.loads(first_line)
     except (ValueError, RecursionError):
-        value = None
-    if isinstance(value, dict):
-        return list(value)
+        return None
+    return list(value) if isinstance(value, dict) else None
+
+
+def csv_cells(first_line: str) -> list[str]:
+    """Return the cells of the first line of a file, without surrounding spaces; [] if it is not CSV."""
     try:
         return [cell.strip() for row in csv.reader([first_line]) for cell in row]
     except csv.Error:

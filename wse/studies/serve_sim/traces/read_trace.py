@@ -16,11 +16,12 @@ from wse.files import short_repr
 from wse.serving.simulation.kv.prefixes import PrefixTreeBuilder
 from wse.serving.simulation.workload import Workload
 from wse.studies.serve_sim.traces.csv_formats import AZURE, BURSTGPT, SPLITWISE, WSE_CSV
-from wse.studies.serve_sim.traces.lines import TraceLine, field_names, read_lines
+from wse.studies.serve_sim.traces.lines import TraceLine, csv_cells, json_keys, read_lines
 from wse.studies.serve_sim.traces.mooncake import MOONCAKE
 from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest
 
-FORMATS: Final = (WSE_CSV, MOONCAKE, AZURE, SPLITWISE, BURSTGPT)
+JSON_FORMATS: Final = (MOONCAKE,)
+CSV_FORMATS: Final = (WSE_CSV, AZURE, SPLITWISE, BURSTGPT)
 MAX_REQUESTS: Final = 1_000_000
 MAX_BLOCKS: Final = 5_000_000
 """Maximum number of different blocks of prompts, each of which needs about 200 bytes of memory."""
@@ -109,17 +110,18 @@ def read_trace(
 
 
 def _format_of(first_line: TraceLine) -> TraceFormat:
-    """Recognise the format of a trace by the field names in its first line.
+    """Recognise the format of a trace by its first line: JSON or CSV, and the names of fields.
 
     The format with the most of its field names in the line is returned.
 
     Raises:
         BadInput: The line contains no field name of any format.
     """
-    names = field_names(first_line.text)
-    best_format = max(FORMATS, key=lambda trace_format: len({*trace_format.fields} & {*names}))
+    keys = json_keys(first_line.text)
+    formats, names = (CSV_FORMATS, csv_cells(first_line.text)) if keys is None else (JSON_FORMATS, keys)
+    best_format = max(formats, key=lambda trace_format: len({*trace_format.fields} & {*names}))
     if not {*best_format.fields} & {*names}:
-        known_lines = "; or ".join(f"{f.first_line} ({f.title})" for f in FORMATS)
+        known_lines = "; or ".join(f"{f.first_line} ({f.title})" for f in (WSE_CSV, *JSON_FORMATS, *CSV_FORMATS[1:]))
         raise BadInput(
             f"{first_line.place}: {short_repr(first_line.text)}: no known trace of requests begins like this; "
             f"begin with {known_lines}"

@@ -34,8 +34,8 @@ class Buffer(Result):
 class PeSram(Result):
     """Use of a PE's SRAM, and the buffers of the fullest PE of its stage.
 
-    A stage is a part of the model, stored on one region of PEs. A trace records the buffers only for the
-    fullest PE of a stage. They are also those of this PE if ``is_fullest`` is True.
+    A stage is a part of the model, stored on one region of PEs. A trace records the buffers only
+    for the fullest PE of a stage. They are also those of this PE if ``is_fullest`` is True.
     """
 
     bytes: Annotated[Mapping[str, int], Doc("bytes that each use takes on this PE", "B")]
