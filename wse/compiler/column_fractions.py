@@ -53,9 +53,8 @@ def column_fractions(spec: ModelSpec, weight_types: WeightTypes, placement: str,
         cols: Columns of the region.
 
     Returns:
-        One fraction for each `Way`, in order. The three numbers for the scales of
-        quantised weights are not fractions: they count the quantisation groups of which the column
-        stores weights.
+        One fraction for each `Way`, in order. The three numbers for the scales of quantised weights
+        are not fractions: they count the quantisation groups of which the column stores weights.
     """
     mixture, shared_size, expert_fraction, expert_groups = spec.experts, 0, 0.0, 0.0
     if mixture is not None:

@@ -23,9 +23,9 @@ class Backend(Protocol):
 
     A backend stores the weights of the model in emulated SRAM and generates tokens.
 
-    `wse.backends.execute.engine.Engine` executes on the CPU cores of this computer. A backend that runs
-    in other processes or on a GPU must produce the same bits, because the order of every sum is
-    part of the Program.
+    `wse.backends.execute.engine.Engine` executes on the CPU cores of this computer. A backend that
+    runs in other processes or on a GPU must produce the same bits, because the order of every sum
+    is part of the Program.
     """
 
     @property
@@ -67,9 +67,8 @@ class Backend(Protocol):
     def cache_slots(self, user: int) -> Slots:
         """Return how many cache slots of a user are in use, for each stage.
 
-        A stage is a part of the model, stored on one region of PEs. A cache slot
-        stores the keys and values of one token. Slots are counted on the row of PEs with the most
-        tokens.
+        A stage is a part of the model, stored on one region of PEs. A cache slot stores the keys
+        and values of one token. Slots are counted on the row of PEs with the most tokens.
         """
 
     def precompile(self, report: Callable[[int, int, str], None]) -> str:

@@ -36,9 +36,8 @@ class Caches:
     def slots(self, user: int) -> Slots:
         """Return how many cache slots of a user are in use, for each stage.
 
-        A stage is a part of the model, stored on one region of PEs. A cache slot
-        stores the keys and values of one token. Slots are counted on the row of PEs with the most
-        tokens.
+        A stage is a part of the model, stored on one region of PEs. A cache slot stores the keys
+        and values of one token. Slots are counted on the row of PEs with the most tokens.
         """
         return tuple(self.by_user[user][rows].slots for rows in self._heights)
 

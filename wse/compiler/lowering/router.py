@@ -5,8 +5,8 @@
    all-reduce along rows distributes the outputs to every PE, so that all PEs make the same choice.
 2. Each PE turns the outputs into scores, selects experts, and computes their weights.
 
-Sources of the selection rules: the routers of the models that `wse.models.expert_traits.Experts` describes,
-as implemented in Hugging Face transformers 5.x.
+Sources of the selection rules: the routers of the models that `wse.models.expert_traits.Experts`
+describes, as implemented in Hugging Face transformers 5.x.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def check(request: CompareRequest) -> None:
 
 
 def check_question(question: str | None, request: CompareRequest) -> None:
-    """Check that the options of a comparison do not contradict each other or the question.
+    """Check the options of a comparison, and that they do not contradict the question.
 
     A question concerns only wafers. With a question, GPUs and the options that rank machines are
     errors. Without a question, options about inter-wafer links require more than one wafer.
@@ -78,7 +78,7 @@ def check_question(question: str | None, request: CompareRequest) -> None:
         request: Options of the comparison.
 
     Raises:
-        BadInput: Options contradict each other.
+        BadInput: An option is invalid, or options contradict each other.
     """
     if question is not None and request.gpu is not None:
         raise BadInput(f"--question {question}: is about wafers only; leave out --question or --gpu")
@@ -91,8 +91,7 @@ def check_question(question: str | None, request: CompareRequest) -> None:
         raise BadInput(
             "--wafers 1: a single wafer uses no links between wafers; leave out --link-bandwidth and --link-latency"
         )
-    if request.is_ranked:
-        check(request)
+    check(request)
 
 
 def check_pictures(kinds: Collection[str], question: str | None, request: CompareRequest) -> None:

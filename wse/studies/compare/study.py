@@ -11,7 +11,7 @@ from typing import TextIO
 from wse.cache.records import cached
 from wse.reports.progress import OnProgress
 from wse.reports.terminal_table import print_result
-from wse.studies.compare.checks import check, check_question
+from wse.studies.compare.checks import check_question
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.study import curve
 from wse.studies.compare.grid.questions import answer
@@ -69,8 +69,7 @@ def _compare(
     """Compare machines and layouts. Arguments and errors are those of `compare_machines`."""
     base = replace(request.base, workload=request.base.workload.with_named_lengths())
     request = replace(request, base=base)
-    check(request)  # before processes are started
-    check_question(question, request)
+    check_question(question, request)  # before processes are started
     with engine_pool(engine, jobs) as pool:
         if request.is_ranked:
             return plan_machines(request, on_progress, pool)

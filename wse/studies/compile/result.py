@@ -66,7 +66,7 @@ class CompileFabric(FabricResult):
 
     colours: Annotated[tuple[ColourUse, ...], Doc("colours of each pattern in each stage")]
     contention: Annotated[
-        tuple[ContentionResult, ...], Doc("patterns whose words are delayed by words of other messages")
+        tuple[ContentionResult, ...], Doc("patterns that wait for other messages on the same link or ramp")
     ]
     reduces: Annotated[tuple[ReduceResult, ...], Doc("reduces of a generated token, the most cycles first")]
 

@@ -18,8 +18,8 @@ from wse.studies.options.placement import MachineOptions
 from wse.studies.options.settings import SOFTWARE, WAFER, sourced_numbers
 
 if TYPE_CHECKING:
-    from wse.studies.estimate.token_results import TokenResults
-    from wse.studies.results.phases import Cause, CyclesBy
+    from wse.studies.estimate.economy import CostResult, EnergyResult
+    from wse.studies.results.phases import Cause, CyclesBy, DecodeResult
 
 SOURCES: Final[dict[Grade, str]] = {
     "M": "measured",
@@ -155,7 +155,9 @@ def grades_result(
     grades: Grades,
     wafers: int,
     cycles_by: Mapping[str, CyclesBy],
-    tokens: TokenResults,
+    decode: DecodeResult | None,
+    energy: EnergyResult | None,
+    cost: CostResult,
     network: Network,
 ) -> dict[str, GradeResult]:
     """Return the evidence grade of each main number of an estimate.
@@ -166,14 +168,15 @@ def grades_result(
         grades: Evidence grades, which state how reliable each constant is.
         wafers: Number of wafers. With one wafer, the times of links between wafers have no grade.
         cycles_by: Cycles by cause of the ``prefill`` pass, and of the ``verify`` pass if there is one.
-        tokens: Speed, energy and cost of generated tokens.
+        decode: Speed of decoding; None if no tokens are generated.
+        energy: Energy per token; None if unknown.
+        cost: Cost per token.
         network: Network between user and machine.
 
     Returns:
         The grade of each number and the constant that determines it, keyed by the path of the
         number in the JSON output, such as ``decode.tokens_per_s``.
     """
-    decode, energy, cost = tokens.decode, tokens.energy, tokens.cost
     prefill_constants, host_constants = _constants_of(cycles_by["prefill"]), _OF_CAUSE["host"]
     rests_on: dict[str, tuple[str, ...]] = dict.fromkeys(_RESTS_ON_SRAM, _OF_SRAM)
     for phase, causes in cycles_by.items():

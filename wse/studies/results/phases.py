@@ -231,8 +231,8 @@ def fabric_result(program: Program, totals: PhaseTotals) -> FabricResult:
 def colours_used(program: Program) -> int:
     """Return the maximum number of colours that any stage uses.
 
-    A colour is a number that selects a route in each router. A stage is a part of the model,
-    stored on one region of PEs.
+    A colour is a number that selects a route in each router. A stage is a part of the model, stored
+    on one region of PEs.
     """
     colours_by_stage: dict[int, set[int]] = {}
     for use in program.colour_uses:

@@ -91,8 +91,8 @@ def _defects(placeable: Placeable, program: Program) -> dict[str, Any]:
 def write_program(writer: TraceWriter, p: Program, sram_bytes: int) -> None:
     """Write how a compiled model is placed: its stages, ops, SRAM buffers and colours.
 
-    A stage is a part of the model, stored on one region of PEs. A colour is a number
-    that words carry; each router has a route for it.
+    A stage is a part of the model, stored on one region of PEs. A colour is a number that words
+    carry; each router has a route for it.
 
     Args:
         writer: Writer of the trace.

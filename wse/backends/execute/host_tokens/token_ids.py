@@ -161,9 +161,8 @@ class HostResults:
     def cache_slots(self, user: int) -> Slots:
         """Return how many cache slots of a user are in use, for each stage.
 
-        A stage is a part of the model, stored on one region of PEs. A cache slot
-        stores the keys and values of one token. Slots are counted on the row of PEs with the most
-        tokens.
+        A stage is a part of the model, stored on one region of PEs. A cache slot stores the keys
+        and values of one token. Slots are counted on the row of PEs with the most tokens.
         """
         return self.caches.slots(user)
 

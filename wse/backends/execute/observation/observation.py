@@ -7,19 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from wse.backends.execute.observation.outputs import Values
-
-
-def _ignore_output(op: int, values: Values) -> None:
-    """Do nothing with the outputs of an op."""
-
-
-def _ignore_stored(count: int, total: int, name: str) -> None:
-    """Do nothing with the progress of storing weights."""
+from wse.reports.progress import ignore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What a backend reports while it executes a Program, and the functions that receive it.
+    """Reports that a backend makes while it executes a Program, and the functions that receive them.
 
     Attributes:
         watched: Indices of ops (nodes of the model graph) whose outputs are read.
@@ -31,8 +24,8 @@ class Observation:
     """
 
     watched: Collection[int] = ()
-    on_output: Callable[[int, Values], None] = _ignore_output
-    on_stored: Callable[[int, int, str], None] = _ignore_stored
+    on_output: Callable[[int, Values], None] = ignore
+    on_stored: Callable[[int, int, str], None] = ignore
     profile: bool = False
 
 

@@ -102,13 +102,13 @@ def _prompts(setup: TrialSetup, layout: Layout, prefill: str) -> PromptTime:
 def try_products(setup: TrialSetup, layout: Layout, products: Sequence[str], worth_cycles: float) -> list[Trial]:
     """Try a layout with the prefill matrix products that may make a request much faster.
 
-    The product that needs the least memory is tried first. Another product only makes prompts
-    faster, so none is tried if the generated tokens take longer than the prompts.
+    The product that needs the least memory is tried first. Other products can only shorten the
+    prompts, so they are not tried if the generated tokens take longer than the prompts.
 
     Args:
         setup: Inputs that all trials share, such as model, wafer and request.
         layout: Division of the wafers into regions.
-        products: Products for prefill, with the least memory-intensive one last.
+        products: Products for prefill. The last one needs the least memory.
         worth_cycles: If the generated tokens take more cycles than this, the layout is too slow,
             and its prompts are not timed.
 

@@ -23,8 +23,8 @@ CONTEXTS: Final = 9
 class GpuCosts:
     """Pass times and KV cache capacity of GPUs.
 
-    `wse.serving.simulation.costs.pass_costs.PassCosts` documents the attributes and methods that are not
-    described here.
+    `wse.serving.simulation.costs.pass_costs.PassCosts` documents the attributes and methods that
+    are not described here.
 
     Attributes:
         server: The model on its GPUs, with its draft if there is one.

@@ -10,7 +10,6 @@ from wse.reports.result import Report
 from wse.serving.goal import FAST_TIMES, PLAIN_SPEED_TOKENS_PER_S
 from wse.serving.plan import users_at_speed
 from wse.serving.prices import prices_without_gpus
-from wse.studies.compare.checks import check
 from wse.studies.compare.curve.certainty import certainty_of
 from wse.studies.compare.curve.result import CurveResult
 from wse.studies.compare.curve.row import FAST, PLAIN, TIER_SEPARATOR, CurveRow, with_best
@@ -101,7 +100,6 @@ def curve(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Curve
             `wse.studies.compare.grid.study.compare`.
         DoesNotFit: The model fits on none of the wafers, or on none of the GPUs.
     """
-    check(request)
     # 1. GPUs.
     gpus, impossible_gpus = prepared_gpus(request)
     if not gpus:

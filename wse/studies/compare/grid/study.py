@@ -46,7 +46,7 @@ def compare(request: CompareRequest, on_progress: OnProgress, pool: Pool) -> Com
         DoesNotFit: No combination is possible.
         WseBug: A combination ended in a bug in wse.
     """
-    check(request)
+    check(request)  # a question compares other combinations than the user stated
     grid = grid_of(request, on_progress, pool)
     first = grid.first
     results = grid.distinct_rows

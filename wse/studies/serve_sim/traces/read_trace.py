@@ -20,8 +20,7 @@ from wse.studies.serve_sim.traces.lines import TraceLine, csv_cells, json_keys, 
 from wse.studies.serve_sim.traces.mooncake import MOONCAKE
 from wse.studies.serve_sim.traces.trace_format import TraceFormat, TraceRequest
 
-JSON_FORMATS: Final = (MOONCAKE,)
-CSV_FORMATS: Final = (WSE_CSV, AZURE, SPLITWISE, BURSTGPT)
+FORMATS: Final = (WSE_CSV, MOONCAKE, AZURE, SPLITWISE, BURSTGPT)
 MAX_REQUESTS: Final = 1_000_000
 MAX_BLOCKS: Final = 5_000_000
 """Maximum number of different blocks of prompts, each of which needs about 200 bytes of memory."""
@@ -118,10 +117,11 @@ def _format_of(first_line: TraceLine) -> TraceFormat:
         BadInput: The line contains no field name of any format.
     """
     keys = json_keys(first_line.text)
-    formats, names = (CSV_FORMATS, csv_cells(first_line.text)) if keys is None else (JSON_FORMATS, keys)
+    names = csv_cells(first_line.text) if keys is None else keys
+    formats = [trace_format for trace_format in FORMATS if trace_format.is_json == (keys is not None)]
     best_format = max(formats, key=lambda trace_format: len({*trace_format.fields} & {*names}))
     if not {*best_format.fields} & {*names}:
-        known_lines = "; or ".join(f"{f.first_line} ({f.title})" for f in (WSE_CSV, *JSON_FORMATS, *CSV_FORMATS[1:]))
+        known_lines = "; or ".join(f"{f.first_line} ({f.title})" for f in FORMATS)
         raise BadInput(
             f"{first_line.place}: {short_repr(first_line.text)}: no known trace of requests begins like this; "
             f"begin with {known_lines}"

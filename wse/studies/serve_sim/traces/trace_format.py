@@ -55,6 +55,11 @@ class TraceFormat:
     fields: tuple[str, ...]
     requests: Callable[[Iterator[TraceLine]], Iterator[TraceRequest]]
 
+    @property
+    def is_json(self) -> bool:
+        """Whether each line is a JSON object; otherwise, the format is CSV."""
+        return self.first_line.startswith("{")
+
 
 MAX_TOKENS: Final = 2**31
 

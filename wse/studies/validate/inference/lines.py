@@ -14,7 +14,7 @@ from wse.studies.validate.kernel_model.layer_steps import NORM_OPERATIONS, Work
 from wse.studies.validate.kernel_model.reduce_time import GROUP_PES
 from wse.studies.validate.measured.measurements import Measurement
 from wse.studies.validate.measured.models import dense_model
-from wse.studies.validate.measured.text_numbers import read_number, read_whole, whole_in
+from wse.studies.validate.measured.text_numbers import read_number, read_whole
 
 _MULTICAST: Final = re.compile(r"multicast of ([0-9,.]+) (K?)B along a line of ([0-9,]+) receivers?", re.IGNORECASE)
 _STORED: Final = re.compile(r"([0-9,]+) words(?: per PE|/PE), ([0-9,]+) PEs", re.IGNORECASE)
@@ -136,7 +136,7 @@ def _stated_collective(metric: str, shard: Shard | None, rows: int | None, cols:
         rows: Number of PE rows of the block; None if not stated.
         cols: Number of PE columns of the block; None if not stated.
     """
-    line, states_words = _LINE_PES.search(metric), _REDUCED_WORDS.search(metric) is not None
+    line, stated_words = _LINE_PES.search(metric), _REDUCED_WORDS.search(metric)
     is_band = re.search(r"\bband\b", metric) is not None
     is_row = re.search(r"\bx\b|\brow all-?reduce|\bover [0-9,]+ col", metric) is not None
     if line:
@@ -149,8 +149,8 @@ def _stated_collective(metric: str, shard: Shard | None, rows: int | None, cols:
         return None
     if "barrier" in metric:
         return LineCollective(pes=pes, words=1, operations=1, length=1, tasks=1)
-    words = whole_in(_REDUCED_WORDS, metric)
-    if not states_words and shard is not None and not is_band:
+    words = read_whole(stated_words[1]) if stated_words else None
+    if not stated_words and shard is not None and not is_band:
         words = shard.hidden if is_row else shard.queries
     return None if words is None else LineCollective(pes=pes, words=words, group=pes if is_band else GROUP_PES)
 
